@@ -127,8 +127,9 @@ impl ShardStatus {
     }
 }
 
-/// Called with all writes that are installed, in order, on the thread that steps the replica.
-pub type Watch = Box<dyn Fn(&[Write]) + Send + Sync>;
+/// Called with all writes that are installed and their commit timestamp, in order, on the thread
+/// that steps the replica.
+pub type Watch = Box<dyn Fn(&[Write], Timestamp) + Send + Sync>;
 
 /// A database on this node.
 pub trait DatabaseHandle: Send + Sync {

@@ -21,6 +21,7 @@ use crate::database::{Change, DatabaseCatalog, DatabaseError, DatabaseHandle, Wa
 use crate::flusher::Flushable;
 use crate::identity::OpenError;
 use crate::transfer::Copied;
+use meridian_clock::Timestamp;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
@@ -49,8 +50,11 @@ pub struct Directory {
     context: Arc<NodeContext>,
     databases: RwLock<Databases>,
     handles: RwLock<BTreeMap<DatabaseId, Arc<dyn DatabaseHandle>>>,
+    /// The commit timestamp of each applied row. Rows come from this node's own commits, from reads
+    /// and from the member of `system`, each of which may be behind another.
+    applied: Mutex<BTreeMap<DatabaseId, Timestamp>>,
     /// Rows that could not be applied because the disk is full.
-    unlearnt: Mutex<BTreeMap<DatabaseId, DatabaseRow>>,
+    unlearnt: Mutex<BTreeMap<DatabaseId, (DatabaseRow, Timestamp)>>,
     closed: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -71,18 +75,19 @@ impl Directory {
             context: Arc::new(context(background, this.clone())),
             databases: RwLock::default(),
             handles: RwLock::default(),
+            applied: Mutex::default(),
             unlearnt: Mutex::default(),
             closed: AtomicBool::new(false),
             thread: Mutex::new(None),
         });
         let (background, of_watch) =
             (directory.context.background.clone(), Arc::downgrade(&directory));
-        let watch = move |writes: &[Write]| {
+        let watch = move |writes: &[Write], at: Timestamp| {
             for row in rows_in(writes) {
                 let directory = of_watch.clone();
                 let learn = move || {
                     if let Some(directory) = directory.upgrade() {
-                        directory.take_in(row);
+                        directory.take_in(row, at);
                     }
                 };
                 let _ = background.send(Box::new(learn));
@@ -202,12 +207,21 @@ impl Directory {
         Ok(())
     }
 
-    /// Applies a row: opens, changes or closes a database.
-    fn learn(&self, row: DatabaseRow) -> Result<(), OpenError> {
+    /// Applies a row that was committed at a timestamp: opens, changes or closes a database. A row
+    /// that is older than the applied one changes nothing.
+    fn learn(&self, row: DatabaseRow, at: Timestamp) -> Result<(), OpenError> {
         // Held throughout, so that a concurrent call for the same row finds the replica started.
         let mut databases = self.databases.write();
         let id = row.id;
-        databases.learn(row);
+        let is_newest = {
+            let mut applied = self.applied.lock();
+            let newest = applied.entry(id).or_insert(at);
+            *newest = at.max(*newest);
+            *newest == at
+        };
+        if is_newest {
+            databases.learn(row);
+        }
         let lives = databases.iter().find(|known| known.id == id);
         match (self.handle(id), lives) {
             (Some(handle), Some(row)) => handle.apply(row)?,
@@ -227,35 +241,35 @@ impl Directory {
     }
 
     /// Applies a row on the directory's thread, which retries on errors.
-    fn take_in(&self, row: DatabaseRow) {
+    fn take_in(&self, row: DatabaseRow, at: Timestamp) {
         let id = row.id;
-        match self.learn(row.clone()) {
+        match self.learn(row.clone(), at) {
             Ok(()) => drop(self.unlearnt.lock().remove(&id)),
             Err(error) => {
                 tracing::error!(%error, "cannot open or close a database on this node; trying again");
-                self.unlearnt.lock().insert(id, row);
+                self.unlearnt.lock().insert(id, (row, at));
             }
         }
     }
 
     fn learn_again(&self) {
         let rows = std::mem::take(&mut *self.unlearnt.lock());
-        let mut failed = rows.into_iter().filter(|(_, row)| self.learn(row.clone()).is_err());
-        let failed: Vec<(DatabaseId, DatabaseRow)> = failed.by_ref().collect();
+        let fails = |(row, at): &(DatabaseRow, Timestamp)| self.learn(row.clone(), *at).is_err();
+        let failed: Vec<_> = rows.into_iter().filter(|(_, known)| fails(known)).collect();
         self.unlearnt.lock().extend(failed);
     }
 
     /// Reads all rows of `system` and applies them.
     pub async fn look(&self) -> Result<(), Failure> {
         let mut transaction = self.begin_in_system(Mode::ReadOnly(ReadAt::Now)).await?;
-        for row in read_rows(&mut *transaction, Lock::Shared).await? {
-            self.learn(row).map_err(|error| Failure::Storage(error.to_string()))?;
+        transaction.show_versions();
+        for (row, at) in read_rows(&mut *transaction, Lock::Shared).await? {
+            self.learn(row, at).map_err(|error| Failure::Storage(error.to_string()))?;
         }
         Ok(())
     }
 
-    /// Waits until every row that was installed before this call is applied. Among them there may
-    /// be a row older than one that [`look`](Self::look) has found, with the newer one behind it.
+    /// Waits until every row that was installed before this call is applied.
     /// Returns false after `at_most`.
     pub fn catch_up(&self, at_most: Duration) -> bool {
         let (done, heard) = mpsc::channel();
@@ -531,7 +545,7 @@ impl Directory {
                 let mut transaction = self.begin_in_system(Mode::ReadWrite).await?;
                 let rows = read_rows(&mut *transaction, Lock::Exclusive).await?;
                 let mut databases = Databases::initial();
-                for row in rows {
+                for (row, _) in rows {
                     databases.learn(row);
                 }
                 let row = match decide(&databases) {
@@ -542,8 +556,8 @@ impl Directory {
                 Ok(Ok((row, transaction.commit().await)))
             };
             match outcome.await {
-                Ok(Ok((row, Outcome::Committed { .. }))) => {
-                    let begun = self.learn(row);
+                Ok(Ok((row, Outcome::Committed { at }))) => {
+                    let begun = self.learn(row, at);
                     return begun.map_err(|error| failed(Failure::Storage(error.to_string())));
                 }
                 Ok(Ok((_, Outcome::Unknown))) => {
@@ -594,15 +608,20 @@ impl DatabaseCatalog for Directory {
     }
 }
 
+/// Reads all database rows, with their commit timestamps if the transaction shows versions.
 async fn read_rows(
     transaction: &mut dyn Transaction,
     lock: Lock,
-) -> Result<Vec<DatabaseRow>, Failure> {
+) -> Result<Vec<(DatabaseRow, Timestamp)>, Failure> {
     let mut rows = Vec::new();
     let mut range = Some(KeyRange::prefix(row_prefix()));
     while let Some(part) = range {
         let chunk = transaction.scan(&part, lock, false, 1000).await?;
-        rows.extend(chunk.rows.iter().filter_map(|(_, value)| DatabaseRow::read(value)));
+        let mut committed = chunk.at.into_iter();
+        for (_, value) in &chunk.rows {
+            let at = committed.next().flatten().unwrap_or(Timestamp::ZERO);
+            rows.extend(DatabaseRow::read(value).map(|row| (row, at)));
+        }
         range = chunk.rest;
     }
     Ok(rows)

@@ -454,7 +454,7 @@ impl<P: Participant> ReplicaRuntime<Shard<P>> for MemberRuntime<P> {
             Effect::Install { at, writes, index, term, .. } => {
                 self.shard_store.install(at, &writes, index.0, term.0);
                 if let Some(watch) = &self.watch {
-                    watch(&writes);
+                    watch(&writes, at);
                 }
             }
             Effect::Divide { at, key, shard, rows, hollow, index, term } => {
