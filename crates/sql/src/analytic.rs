@@ -124,32 +124,44 @@ pub fn constant(expr: &ast::Expr) -> Result<Option<Datum>, SqlError> {
     })
 }
 
-/// A function of this crate's executor, for an engine to call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A function of this crate's catalog, for an engine to call.
+#[derive(Clone, Debug)]
 pub struct Scalar {
-    function: crate::function::Function,
+    call: Arc<crate::function::Call>,
     /// The type of its result.
     pub ty: Type,
 }
 
+impl PartialEq for Scalar {
+    fn eq(&self, other: &Self) -> bool {
+        self.call.function == other.call.function && self.ty == other.ty
+    }
+}
+
+impl Eq for Scalar {}
+
 impl Scalar {
     /// Finds a function by its name and the types of its arguments.
     pub fn find(name: &str, args: &[Option<Type>]) -> Option<Scalar> {
-        crate::function::find(name, args).map(|(function, ty)| Scalar { function, ty })
+        let call = crate::function::resolve(name, args).ok()?;
+        Some(Scalar { ty: call.result, call: Arc::new(call) })
     }
 
     /// True if a function of this name exists for some arguments.
     pub fn is_known(name: &str) -> bool {
-        (0..4).any(|count| crate::function::find(name, &[Some(Type::Text); 4][..count]).is_some())
+        !crate::function::named(name).is_empty()
     }
 
     /// Returns its value.
-    pub fn call(self, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
-        crate::function::call(
-            self.function,
-            args,
-            &crate::expr::Scope { params: &[], now_us: 0, session: facts },
-        )
+    pub fn call(&self, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
+        let convert = |(arg, param): (&Datum, &Option<Type>)| match param {
+            Some(ty) => cast::cast(arg.clone(), *ty, false),
+            None => Ok(arg.clone()),
+        };
+        let converted = args.iter().zip(&self.call.params).map(convert);
+        let converted = converted.collect::<Result<Vec<_>, _>>()?;
+        let scope = crate::expr::Scope { params: &[], now_us: 0, session: facts };
+        self.call.function.call(&converted, &scope)
     }
 }
 

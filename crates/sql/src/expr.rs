@@ -143,7 +143,7 @@ pub(crate) enum Expr {
     },
     Coalesce(Vec<Expr>),
     Cast(Box<Expr>, Type, bool),
-    Call(Function, Vec<Expr>),
+    Call(&'static Function, Vec<Expr>),
     /// A subquery, in logical plans only.
     Subquery(Box<Subquery>),
 }
@@ -261,7 +261,7 @@ impl Expr {
             Expr::Call(function, args) => {
                 let args =
                     args.iter().map(|arg| arg.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
-                function::call(*function, &args, scope)?
+                function.call(&args, scope)?
             }
             Expr::Subquery(_) => {
                 return Err(SqlError::new("XX000", "a subquery has no value by itself"));

@@ -8,10 +8,30 @@ use crate::clauses;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
-use crate::function::{self, Function};
+use crate::function;
 use crate::names;
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
+
+/// Returns the name of an operator that is a function of the catalog.
+fn operator_name(op: &BinaryOperator) -> Option<&str> {
+    Some(match op {
+        BinaryOperator::StringConcat => "||",
+        BinaryOperator::PGRegexMatch => "~",
+        BinaryOperator::PGRegexIMatch => "~*",
+        BinaryOperator::PGRegexNotMatch => "!~",
+        BinaryOperator::PGRegexNotIMatch => "!~*",
+        BinaryOperator::BitwiseAnd => "&",
+        BinaryOperator::BitwiseOr => "|",
+        BinaryOperator::PGBitwiseXor => "#",
+        BinaryOperator::PGBitwiseShiftLeft => "<<",
+        BinaryOperator::PGBitwiseShiftRight => ">>",
+        BinaryOperator::PGExp => "^",
+        // OPERATOR(pg_catalog.~)
+        BinaryOperator::PGCustomBinaryOperator(parts) => parts.last()?,
+        _ => return None,
+    })
+}
 
 impl Binder {
     fn literal(&mut self, value: &Value) -> Result<Typed, SqlError> {
@@ -73,14 +93,11 @@ impl Binder {
             ast::Expr::Identifier(ident) => match self.resolve(None, ident) {
                 Err(missing) if ident.quote_style.is_none() => {
                     let name = names::fold(ident);
-                    match function::find(&name, &[]) {
-                        Some((function, ty))
-                            if name.starts_with("current_") || name.ends_with("user") =>
-                        {
-                            Typed::of(Expr::Call(function, Vec::new()), ty)
-                        }
-                        _ => return Err(missing),
+                    let is_function = name.starts_with("current_") || name.ends_with("user");
+                    if !is_function || function::named(&name).is_empty() {
+                        return Err(missing);
                     }
+                    self.apply(&name, Vec::new())?
                 }
                 found => found?,
             },
@@ -117,15 +134,12 @@ impl Binder {
                     {
                         return self.literal(&Value::Number(format!("-{digits}"), *long));
                     }
-                    let inner = self.bind(expr)?;
-                    let ty = inner.ty.unwrap_or(Type::Float8).base();
-                    if !ty.is_number() {
-                        let message = format!("operator does not exist: - {}", ty.name());
-                        return Err(SqlError::new(state::UNDEFINED_FUNCTION, message));
-                    }
-                    let inner = self.coerce(inner, ty, false)?;
-                    Typed::of(Expr::Call(Function::Negate, vec![inner]), ty)
+                    self.function("-", &[expr])?
                 }
+                UnaryOperator::BitwiseNot => self.function("~", &[expr])?,
+                UnaryOperator::PGAbs => self.function("abs", &[expr])?,
+                UnaryOperator::PGSquareRoot => self.function("sqrt", &[expr])?,
+                UnaryOperator::PGCubeRoot => self.function("cbrt", &[expr])?,
                 other => return Err(SqlError::unsupported(format!("the operator {other}"))),
             },
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right)?,
@@ -227,6 +241,13 @@ impl Binder {
                 clauses::collation(collation)?;
                 self.bind(expr)?
             }
+            ast::Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+                if escape_char.is_some() {
+                    return Err(SqlError::unsupported("SIMILAR TO … ESCAPE"));
+                }
+                let similar = self.function("similar to", &[expr, pattern])?.expr;
+                boolean(if *negated { Expr::Not(Box::new(similar)) } else { similar })
+            }
             ast::Expr::Subquery(query) => self.scalar_subquery(query)?,
             ast::Expr::Exists { subquery, negated } => self.exists(subquery, *negated)?,
             ast::Expr::InSubquery { expr, subquery, negated } => {
@@ -317,13 +338,8 @@ impl Binder {
         if let Some(arith) = arith {
             return self.arith(arith, left, right, &shown);
         }
-        if matches!(op, BinaryOperator::StringConcat) {
-            let side = |binder: &mut Self, side: Typed| match side.ty {
-                None => binder.coerce(side, Type::Text, false),
-                Some(_) => Ok(side.expr),
-            };
-            let sides = vec![side(self, left)?, side(self, right)?];
-            return Ok(Typed::of(Expr::Call(Function::Join, sides), Type::Text));
+        if let Some(name) = operator_name(op) {
+            return self.apply(name, vec![left, right]);
         }
         Err(SqlError::unsupported(format!("the operator {op}")))
     }
@@ -427,43 +443,22 @@ impl Binder {
 
     fn function(&mut self, name: &str, args: &[&ast::Expr]) -> Result<Typed, SqlError> {
         let bound = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
-        let types: Vec<_> = bound.iter().map(|arg| arg.ty).collect();
-        let Some((function, ty)) = function::find(name, &types) else {
-            let shown: Vec<_> = types.iter().map(|ty| ty.map_or("unknown", Type::name)).collect();
-            let message = format!("function {name}({}) does not exist", shown.join(", "));
-            return Err(SqlError::new(state::UNDEFINED_FUNCTION, message).hint(
-                "No function matches the given name and argument types. You might need to add explicit type casts.",
-            ));
-        };
-        let meets = matches!(
-            function,
-            Function::NullIf | Function::Greatest | Function::Least | Function::Mod
-        );
-        let common = if meets { self.meet(&bound)? } else { None };
-        let numeric = matches!(
-            function,
-            Function::Abs
-                | Function::Ceil
-                | Function::Floor
-                | Function::Round
-                | Function::Sqrt
-                | Function::Power
-        );
-        let mut out = Vec::with_capacity(bound.len());
-        for (at, arg) in bound.into_iter().enumerate() {
-            let counts = match function {
-                Function::Substring | Function::Left | Function::Right | Function::Round => at > 0,
-                Function::Repeat | Function::LeftPad | Function::RightPad => at == 1,
-                _ => false,
-            };
-            out.push(match (common, arg.ty) {
-                (Some(ty), _) => self.coerce(arg, ty, false)?,
-                (None, None) if counts => self.coerce(arg, Type::Int4, false)?,
-                (None, None) if numeric => self.coerce(arg, Type::Float8, false)?,
-                (None, None) => self.coerce(arg, Type::Text, false)?,
-                (None, Some(_)) => arg.expr,
+        self.apply(name, bound)
+    }
+
+    /// Applies a function or an operator of the catalog.
+    fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let types: Vec<_> = args.iter().map(|arg| arg.ty).collect();
+        let call = function::resolve(name, &types)?;
+        let mut converted = Vec::with_capacity(args.len());
+        for (arg, param) in args.into_iter().zip(call.params) {
+            converted.push(match param {
+                Some(ty) if arg.ty.is_none_or(|from| from.base() != ty) => {
+                    self.coerce(arg, ty, false)?
+                }
+                _ => arg.expr,
             });
         }
-        Ok(Typed::of(Expr::Call(function, out), common.unwrap_or(ty)))
+        Ok(Typed::of(Expr::Call(call.function, converted), call.result))
     }
 }

@@ -3,7 +3,7 @@
 use super::{ColumnId, Rel, Subquery, Wants};
 use crate::datum::Datum;
 use crate::expr::Expr;
-use crate::function::Function;
+use crate::function::Volatility;
 use std::collections::BTreeSet;
 
 impl Expr {
@@ -85,7 +85,7 @@ impl Expr {
     pub(crate) fn is_volatile(&self) -> bool {
         let mut found = false;
         self.walk(&mut |part| match part {
-            Expr::Call(Function::RandomUuid, _) => found = true,
+            Expr::Call(function, _) => found |= function.volatility == Volatility::Volatile,
             Expr::Subquery(subquery) => {
                 found |= subquery.rel.is_volatile();
                 if let Wants::Any(condition) = &subquery.wants {

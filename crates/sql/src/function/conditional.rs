@@ -1,0 +1,68 @@
+//! Functions that choose among their arguments, and those that take arguments of any type.
+
+use super::of::*;
+use super::{Function, Out, Param};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::Scope;
+use crate::limits;
+use crate::types::Type;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("nullif", &[Param::Common, Param::Common], Out::Common, nullif).lenient(),
+    Function::new("greatest", &[Param::Common], Out::Common, greatest).variadic().lenient(),
+    Function::new("least", &[Param::Common], Out::Common, least).variadic().lenient(),
+    Function::new("concat", &[Param::Any], A_TEXT, concat).variadic().lenient().stable(),
+    Function::new("concat_ws", &[TEXT, Param::Any], A_TEXT, concat_ws)
+        .variadic()
+        .lenient()
+        .stable(),
+    Function::new("num_nulls", &[Param::Any], AN_INT4, num_nulls).variadic().lenient(),
+    Function::new("num_nonnulls", &[Param::Any], AN_INT4, num_nonnulls).variadic().lenient(),
+];
+
+fn nullif(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(if args[0].order(&args[1]).is_eq() { Datum::Null } else { args[0].clone() })
+}
+
+fn greatest(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let known = args.iter().filter(|arg| !arg.is_null());
+    Ok(known.max_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null))
+}
+
+fn least(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let known = args.iter().filter(|arg| !arg.is_null());
+    Ok(known.min_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null))
+}
+
+/// Joins the texts of all arguments that are not NULL.
+fn joined(args: &[Datum], between: &str) -> Result<Datum, SqlError> {
+    let mut out = String::new();
+    for (at, arg) in args.iter().filter(|arg| !arg.is_null()).enumerate() {
+        if at > 0 {
+            out.push_str(between);
+        }
+        arg.write_text(Type::Text, &mut out);
+        limits::check_value(out.len())?;
+    }
+    Ok(Datum::text(out))
+}
+
+fn concat(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    joined(args, "")
+}
+
+fn concat_ws(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    match &args[0] {
+        Datum::Text(between) => joined(&args[1..], between),
+        _ => Ok(Datum::Null),
+    }
+}
+
+fn num_nulls(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Int4(args.iter().filter(|arg| arg.is_null()).count() as i32))
+}
+
+fn num_nonnulls(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Int4(args.iter().filter(|arg| !arg.is_null()).count() as i32))
+}

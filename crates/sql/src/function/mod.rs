@@ -1,0 +1,194 @@
+//! The catalog of scalar functions and of operators that are functions: one row for each form that
+//! PostgreSQL has, with its types, its strictness, its volatility and its kernel.
+//!
+//! An operator's row has the operator as its name. [`resolve`] chooses a row for a call by
+//! PostgreSQL's rules. Aggregates are in `aggregate`; comparisons and arithmetic are expressions of
+//! their own, since access paths and estimates look at them.
+
+mod conditional;
+mod math;
+mod pattern;
+mod resolve;
+mod session;
+mod text;
+
+pub(crate) use pattern::like;
+pub(crate) use resolve::{Call, resolve};
+
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::Scope;
+use crate::types::Type;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Computes a function's value from the values of its arguments.
+pub(crate) type Kernel = fn(&[Datum], &Scope<'_>) -> Result<Datum, SqlError>;
+
+/// A function, or an operator.
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) params: &'static [Param],
+    /// True if the last parameter may be repeated.
+    pub(crate) variadic: bool,
+    pub(crate) result: Out,
+    /// True if the value is NULL where an argument is NULL; the kernel is not called then.
+    pub(crate) strict: bool,
+    pub(crate) volatility: Volatility,
+    kernel: Kernel,
+}
+
+/// The type of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Param {
+    Of(Type),
+    /// The common type of all such parameters (`anycompatible`).
+    Common,
+    /// Any type (`any`).
+    Any,
+}
+
+/// The type of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Out {
+    Of(Type),
+    /// The common type of the parameters.
+    Common,
+}
+
+/// How far a value may differ between calls with the same arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Volatility {
+    /// Never.
+    Immutable,
+    /// Not within one statement.
+    Stable,
+    /// From call to call.
+    Volatile,
+}
+
+impl Function {
+    /// A strict and immutable function.
+    const fn new(
+        name: &'static str,
+        params: &'static [Param],
+        result: Out,
+        kernel: Kernel,
+    ) -> Function {
+        Function {
+            name,
+            params,
+            variadic: false,
+            result,
+            strict: true,
+            volatility: Volatility::Immutable,
+            kernel,
+        }
+    }
+
+    /// Its last parameter may be repeated.
+    const fn variadic(self) -> Function {
+        Function { variadic: true, ..self }
+    }
+
+    /// It is called with NULLs, too.
+    const fn lenient(self) -> Function {
+        Function { strict: false, ..self }
+    }
+
+    const fn stable(self) -> Function {
+        Function { volatility: Volatility::Stable, ..self }
+    }
+
+    const fn volatile(self) -> Function {
+        Function { volatility: Volatility::Volatile, ..self }
+    }
+
+    /// Returns its value.
+    pub(crate) fn call(&self, args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+        if self.strict && args.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        (self.kernel)(args, scope)
+    }
+}
+
+/// Rows of the catalog are the same only if they are one.
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+const ALL: [&[Function]; 5] = [
+    conditional::FUNCTIONS,
+    math::FUNCTIONS,
+    pattern::FUNCTIONS,
+    session::FUNCTIONS,
+    text::FUNCTIONS,
+];
+
+/// Returns the forms of a function or an operator.
+pub(crate) fn named(name: &str) -> &'static [&'static Function] {
+    static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Function>>> = LazyLock::new(|| {
+        let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
+        for function in ALL.into_iter().flatten() {
+            by_name.entry(function.name).or_default().push(function);
+        }
+        by_name
+    });
+    BY_NAME.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// Parameter types, for the rows of the catalog.
+mod of {
+    use super::{Out, Param};
+    use crate::types::Type;
+
+    pub(super) const BYTEA: Param = Param::Of(Type::Bytea);
+    pub(super) const FLOAT8: Param = Param::Of(Type::Float8);
+    pub(super) const INT2: Param = Param::Of(Type::Int2);
+    pub(super) const INT4: Param = Param::Of(Type::Int4);
+    pub(super) const INT8: Param = Param::Of(Type::Int8);
+    pub(super) const NUMERIC: Param = Param::Of(Type::Numeric(None));
+    pub(super) const TEXT: Param = Param::Of(Type::Text);
+    pub(super) const TIMESTAMPTZ: Param = Param::Of(Type::TimestampTz);
+
+    pub(super) const A_BOOL: Out = Out::Of(Type::Bool);
+    pub(super) const A_FLOAT8: Out = Out::Of(Type::Float8);
+    pub(super) const AN_INT2: Out = Out::Of(Type::Int2);
+    pub(super) const AN_INT4: Out = Out::Of(Type::Int4);
+    pub(super) const AN_INT8: Out = Out::Of(Type::Int8);
+    pub(super) const A_NUMERIC: Out = Out::Of(Type::Numeric(None));
+    pub(super) const A_TEXT: Out = Out::Of(Type::Text);
+    pub(super) const A_UUID: Out = Out::Of(Type::Uuid);
+}
+
+/// Returns the error of an argument that a kernel cannot have: resolution is wrong.
+fn wrong_type() -> SqlError {
+    SqlError::new(state::UNDEFINED_FUNCTION, "a function has an argument of another type")
+}
+
+fn text_at<'a>(args: &'a [Datum], at: usize) -> Result<&'a str, SqlError> {
+    match args.get(at) {
+        Some(Datum::Text(text)) => Ok(text),
+        _ => Err(wrong_type()),
+    }
+}
+
+fn whole_at(args: &[Datum], at: usize) -> Result<i64, SqlError> {
+    args.get(at).and_then(Datum::as_i64).ok_or_else(wrong_type)
+}
+
+fn float_at(args: &[Datum], at: usize) -> Result<f64, SqlError> {
+    match args.get(at) {
+        Some(Datum::Float8(x)) => Ok(*x),
+        _ => Err(wrong_type()),
+    }
+}

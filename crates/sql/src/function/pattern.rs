@@ -1,0 +1,185 @@
+//! Patterns: LIKE and regular expressions.
+
+use super::of::*;
+use super::{Function, text_at};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::Scope;
+use regex::{Regex, RegexBuilder};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("~", &[TEXT, TEXT], A_BOOL, matches),
+    Function::new("~*", &[TEXT, TEXT], A_BOOL, matches_any_case),
+    Function::new("!~", &[TEXT, TEXT], A_BOOL, differs),
+    Function::new("!~*", &[TEXT, TEXT], A_BOOL, differs_any_case),
+    Function::new("similar to", &[TEXT, TEXT], A_BOOL, similar),
+    Function::new("regexp_replace", &[TEXT, TEXT, TEXT], A_TEXT, regexp_replace),
+    Function::new("regexp_replace", &[TEXT, TEXT, TEXT, TEXT], A_TEXT, regexp_replace),
+];
+
+/// The size that a compiled expression may have, in bytes.
+const REGEX_BYTES: usize = 1 << 20;
+/// The number of expressions that a thread keeps compiled.
+const KEPT: usize = 64;
+
+thread_local! {
+    /// Expressions that were used lately: an expression is the same for all rows of a statement.
+    static COMPILED: RefCell<HashMap<(String, bool), Regex>> = RefCell::default();
+}
+
+fn compiled<T>(pattern: &str, fold: bool, f: impl FnOnce(&Regex) -> T) -> Result<T, SqlError> {
+    COMPILED.with_borrow_mut(|known| {
+        let key = (pattern.to_owned(), fold);
+        if !known.contains_key(&key) {
+            let built = RegexBuilder::new(pattern)
+                .case_insensitive(fold)
+                .dot_matches_new_line(true)
+                .size_limit(REGEX_BYTES)
+                .build()
+                .map_err(|error| {
+                    let why = error.to_string();
+                    let why = why.lines().last().unwrap_or_default().trim();
+                    SqlError::new("2201B", format!("invalid regular expression: {why}"))
+                })?;
+            if known.len() >= KEPT {
+                known.clear();
+            }
+            known.insert(key.clone(), built);
+        }
+        Ok(f(&known[&key]))
+    })
+}
+
+fn is_match(args: &[Datum], fold: bool) -> Result<bool, SqlError> {
+    let (text, pattern) = (text_at(args, 0)?, text_at(args, 1)?);
+    compiled(pattern, fold, |regex| regex.is_match(text))
+}
+
+fn matches(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Bool(is_match(args, false)?))
+}
+
+fn matches_any_case(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Bool(is_match(args, true)?))
+}
+
+fn differs(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Bool(!is_match(args, false)?))
+}
+
+fn differs_any_case(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Bool(!is_match(args, true)?))
+}
+
+fn similar(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (text, pattern) = (text_at(args, 0)?, regex_of_similar(text_at(args, 1)?));
+    Ok(Datum::Bool(compiled(&pattern, false, |regex| regex.is_match(text))?))
+}
+
+/// Translates a pattern of SIMILAR TO: `%` and `_` as in LIKE, alternatives and repetitions as in
+/// regular expressions, all other characters as themselves.
+fn regex_of_similar(pattern: &str) -> String {
+    let mut out = String::from("^(?:");
+    let (mut chars, mut in_class) = (pattern.chars(), false);
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.push_str(&regex::escape(&chars.next().unwrap_or('\\').to_string())),
+            c if in_class => {
+                in_class = c != ']';
+                if c == '\\' || c == '[' {
+                    out.push('\\');
+                }
+                out.push(c);
+            }
+            '[' => {
+                in_class = true;
+                out.push(c);
+            }
+            '%' => out.push_str(".*"),
+            '_' => out.push('.'),
+            '(' => out.push_str("(?:"),
+            '|' | '*' | '+' | '?' | '{' | '}' | ')' => out.push(c),
+            c => out.push_str(&regex::escape(&c.to_string())),
+        }
+    }
+    out.push_str(")$");
+    out
+}
+
+/// Replaces the first match, or all of them with the flag `g`; `\1` in the replacement is a group,
+/// `\&` the whole match.
+fn regexp_replace(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (text, pattern, with) = (text_at(args, 0)?, text_at(args, 1)?, text_at(args, 2)?);
+    let flags = if args.len() > 3 { text_at(args, 3)? } else { "" };
+    if let Some(unknown) = flags.chars().find(|flag| !matches!(flag, 'g' | 'i' | 'c')) {
+        let message = format!("invalid regular expression option: \"{unknown}\"");
+        return Err(SqlError::new("22023", message));
+    }
+    let fold = flags.rfind(['i', 'c']).is_some_and(|at| flags[at..].starts_with('i'));
+    let count = usize::from(!flags.contains('g'));
+    let replaced = compiled(pattern, fold, |regex| {
+        let replace = |groups: &regex::Captures<'_>| {
+            let (mut out, mut chars) = (String::new(), with.chars());
+            while let Some(c) = chars.next() {
+                if c != '\\' {
+                    out.push(c);
+                    continue;
+                }
+                match chars.next() {
+                    Some('&') => out.push_str(&groups[0]),
+                    Some(digit) if digit.is_ascii_digit() => {
+                        let number = digit as usize - '0' as usize;
+                        out.push_str(groups.get(number).map_or("", |group| group.as_str()));
+                    }
+                    Some('\\') | None => out.push('\\'),
+                    Some(other) => out.extend(['\\', other]),
+                }
+            }
+            out
+        };
+        regex.replacen(text, count, replace).into_owned()
+    })?;
+    crate::limits::check_value(replaced.len())?;
+    Ok(Datum::text(replaced))
+}
+
+/// Matches LIKE: `%` is any text, `_` any character. Backtracks to the last `%` only, so it takes
+/// at most text times pattern steps.
+pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
+    #[derive(PartialEq)]
+    enum Piece {
+        Any,
+        One,
+        Exactly(char),
+    }
+    let escape = escape.unwrap_or('\\');
+    let (mut pieces, mut chars) = (Vec::new(), pattern.chars());
+    while let Some(c) = chars.next() {
+        pieces.push(match c {
+            c if c == escape => Piece::Exactly(chars.next().unwrap_or(escape)),
+            '%' => Piece::Any,
+            '_' => Piece::One,
+            c => Piece::Exactly(c),
+        });
+    }
+    let text: Vec<char> = text.chars().collect();
+    let (mut at, mut piece, mut back) = (0, 0, None);
+    while at < text.len() {
+        match pieces.get(piece) {
+            Some(Piece::Any) => {
+                back = Some((piece, at));
+                piece += 1;
+            }
+            Some(Piece::One) => (at, piece) = (at + 1, piece + 1),
+            Some(Piece::Exactly(c)) if *c == text[at] => (at, piece) = (at + 1, piece + 1),
+            _ => {
+                let Some((any, from)) = back else { return false };
+                back = Some((any, from + 1));
+                (at, piece) = (from + 1, any + 1);
+            }
+        }
+    }
+    pieces[piece..].iter().all(|piece| *piece == Piece::Any)
+}

@@ -1,0 +1,222 @@
+//! Chooses the form of a function for a call, by PostgreSQL's rules (its `func_select_candidate`).
+
+use super::{Function, Out, Param, named};
+use crate::cast;
+use crate::error::{SqlError, state};
+use crate::types::Type;
+
+/// A call whose form is chosen.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) function: &'static Function,
+    /// The type that each argument is converted to; `None` for an argument that stays as it is.
+    pub(crate) params: Vec<Option<Type>>,
+    pub(crate) result: Type,
+}
+
+/// The categories of types within which an unknown literal finds its type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Category {
+    Boolean,
+    Numeric,
+    Text,
+    Time,
+    Other,
+}
+
+fn category(ty: Type) -> Category {
+    match ty {
+        Type::Bool => Category::Boolean,
+        ty if ty.is_number() => Category::Numeric,
+        ty if ty.is_text() => Category::Text,
+        Type::Date | Type::Timestamp | Type::TimestampTz => Category::Time,
+        _ => Category::Other,
+    }
+}
+
+/// True for the types that a conversion prefers.
+fn is_preferred(ty: Type) -> bool {
+    matches!(ty, Type::Bool | Type::Float8 | Type::Text | Type::TimestampTz)
+}
+
+impl Function {
+    fn takes(&self, count: usize) -> bool {
+        match self.variadic {
+            true => count >= self.params.len(),
+            false => count == self.params.len(),
+        }
+    }
+
+    fn param(&self, at: usize) -> Param {
+        self.params[at.min(self.params.len().saturating_sub(1))]
+    }
+}
+
+/// Chooses the form of a function for arguments of these types; `None` for an undetermined one.
+/// Fails with 42883 if no form fits, with 42725 if several fit equally.
+pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlError> {
+    let forms = named(name).iter().copied().filter(|form| form.takes(args.len()));
+    let mut fitting: Vec<&'static Function> =
+        forms.filter(|form| (0..args.len()).all(|at| fits(form.param(at), args[at]))).collect();
+    narrow(&mut fitting, args);
+    match fitting.as_slice() {
+        [] => Err(missing(name, args)),
+        [one] => finish(one, args).ok_or_else(|| missing(name, args)),
+        _ => {
+            let message = format!("function {} is not unique", shown(name, args));
+            Err(SqlError::new("42725", message).hint(
+                "Could not choose a best candidate function. You might need to add explicit type casts.",
+            ))
+        }
+    }
+}
+
+fn fits(param: Param, arg: Option<Type>) -> bool {
+    match (param, arg) {
+        (Param::Of(to), Some(from)) => from.base() == to || cast::is_implicit(from, to),
+        _ => true,
+    }
+}
+
+/// Drops the forms that are worse than others.
+fn narrow(fitting: &mut Vec<&'static Function>, args: &[Option<Type>]) {
+    let ty = |form: &Function, at: usize| match form.param(at) {
+        Param::Of(ty) => Some(ty),
+        _ => None,
+    };
+    let is_exact =
+        |form: &Function, at: usize| args[at].is_some_and(|arg| ty(form, at) == Some(arg.base()));
+    // The most arguments of exactly the parameter's type.
+    keep_best(fitting, |form| (0..args.len()).filter(|at| is_exact(form, *at)).count());
+    // Among conversions, the most to preferred types.
+    keep_best(fitting, |form| {
+        let preferred = |at: &usize| {
+            args[*at].is_some() && (is_exact(form, *at) || ty(form, *at).is_some_and(is_preferred))
+        };
+        (0..args.len()).filter(preferred).count()
+    });
+    if fitting.len() < 2 {
+        return;
+    }
+    // Undetermined arguments: text if some form takes text, else the category that all forms share.
+    for at in (0..args.len()).filter(|at| args[*at].is_none()) {
+        let types: Vec<Type> = fitting.iter().filter_map(|form| ty(form, at)).collect();
+        let chosen = match types.iter().any(|ty| category(*ty) == Category::Text) {
+            true => Some(Category::Text),
+            false => types.first().map(|ty| category(*ty)),
+        };
+        let agree = types.iter().all(|ty| Some(category(*ty)) == chosen);
+        if !agree && chosen != Some(Category::Text) {
+            return last_resort(fitting, args);
+        }
+        fitting.retain(|form| ty(form, at).is_none_or(|ty| Some(category(ty)) == chosen));
+        keep_best(fitting, |form| usize::from(ty(form, at).is_some_and(is_preferred)));
+    }
+    if fitting.len() > 1 {
+        last_resort(fitting, args);
+    }
+}
+
+/// If all known arguments have one type, undetermined ones are taken to have it, too.
+fn last_resort(fitting: &mut Vec<&'static Function>, args: &[Option<Type>]) {
+    let mut known = args.iter().flatten().map(|ty| ty.base());
+    let Some(first) = known.next().filter(|first| known.all(|ty| ty == *first)) else { return };
+    let takes_it =
+        |form: &&'static Function| (0..args.len()).all(|at| fits(form.param(at), Some(first)));
+    if fitting.iter().filter(|form| takes_it(form)).count() == 1 {
+        fitting.retain(takes_it);
+    }
+}
+
+fn keep_best(fitting: &mut Vec<&'static Function>, worth: impl Fn(&Function) -> usize) {
+    if let Some(best) = fitting.iter().map(|form| worth(form)).max() {
+        fitting.retain(|form| worth(form) == best);
+    }
+}
+
+/// Returns the types of the arguments and of the result.
+fn finish(function: &'static Function, args: &[Option<Type>]) -> Option<Call> {
+    let mut common: Option<Type> = None;
+    for (at, arg) in args.iter().enumerate() {
+        if let (Param::Common, Some(ty)) = (function.param(at), arg) {
+            common = Some(match common {
+                None => ty.base(),
+                Some(met) if cast::is_implicit(*ty, met) => met,
+                Some(met) if cast::is_implicit(met, *ty) => ty.base(),
+                Some(_) => return None,
+            });
+        }
+    }
+    let common = common.unwrap_or(Type::Text);
+    let params = args.iter().enumerate().map(|(at, arg)| match (function.param(at), arg) {
+        (Param::Of(ty), _) => Some(ty),
+        (Param::Common, _) => Some(common),
+        (Param::Any, None) => Some(Type::Text),
+        (Param::Any, Some(_)) => None,
+    });
+    let result = match function.result {
+        Out::Of(ty) => ty,
+        Out::Common => common,
+    };
+    Some(Call { function, params: params.collect(), result })
+}
+
+fn shown(name: &str, args: &[Option<Type>]) -> String {
+    let types: Vec<_> = args.iter().map(|ty| ty.map_or("unknown", Type::name)).collect();
+    format!("{name}({})", types.join(", "))
+}
+
+fn missing(name: &str, args: &[Option<Type>]) -> SqlError {
+    let is_operator = !name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let types: Vec<_> = args.iter().map(|ty| ty.map_or("unknown", Type::name)).collect();
+    let message = match types.as_slice() {
+        [left, right] if is_operator => format!("operator does not exist: {left} {name} {right}"),
+        [only] if is_operator => format!("operator does not exist: {name} {only}"),
+        _ => format!("function {} does not exist", shown(name, args)),
+    };
+    SqlError::new(state::UNDEFINED_FUNCTION, message).hint(
+        "No function matches the given name and argument types. You might need to add explicit type casts.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls, and the parameters and results that PostgreSQL 15 chooses.
+    #[test]
+    fn forms_are_chosen_as_postgresql_chooses() {
+        let (int, big, text) = (Some(Type::Int4), Some(Type::Int8), Some(Type::Text));
+        let (num, float) = (Some(Type::Numeric(None)), Some(Type::Float8));
+        for (name, args, params, result) in [
+            ("abs", vec![int], vec![int], int),
+            ("abs", vec![big], vec![big], big),
+            ("abs", vec![None], vec![float], float),
+            ("sqrt", vec![int], vec![float], float),
+            ("round", vec![int], vec![float], float),
+            ("round", vec![num], vec![num], num),
+            ("round", vec![float], vec![float], float),
+            ("round", vec![num, None], vec![num, int], num),
+            ("length", vec![None], vec![text], int),
+            ("mod", vec![int, big], vec![big, big], big),
+            ("power", vec![int, int], vec![float, float], float),
+            ("power", vec![num, int], vec![num, num], num),
+            ("nullif", vec![int, None], vec![int, int], int),
+            ("greatest", vec![int, num, None], vec![num, num, num], num),
+            ("concat", vec![int, None], vec![None, text], text),
+        ] {
+            let call = resolve(name, &args).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            assert_eq!((&call.params, Some(call.result)), (&params, result), "{name} {args:?}");
+        }
+        for (name, args, sqlstate) in [
+            ("abs", vec![text], "42883"),
+            ("nothing", vec![], "42883"),
+            ("lower", vec![int], "42883"),
+            ("mod", vec![float, float], "42883"),
+            ("substr", vec![text], "42883"),
+        ] {
+            let error = resolve(name, &args).expect_err(name);
+            assert_eq!(error.sqlstate, sqlstate, "{name}");
+        }
+    }
+}

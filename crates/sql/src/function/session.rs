@@ -1,0 +1,79 @@
+//! Functions of the session, its node and its clock, and sources of randomness.
+
+use super::of::*;
+use super::{Function, wrong_type};
+use crate::consistency;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::Scope;
+use crate::system;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("version", &[], A_TEXT, version).stable(),
+    Function::new("current_database", &[], A_TEXT, current_database).stable(),
+    Function::new("current_catalog", &[], A_TEXT, current_database).stable(),
+    Function::new("current_schema", &[], A_TEXT, current_schema).stable(),
+    Function::new("current_user", &[], A_TEXT, current_user).stable(),
+    Function::new("session_user", &[], A_TEXT, current_user).stable(),
+    Function::new("user", &[], A_TEXT, current_user).stable(),
+    Function::new("current_role", &[], A_TEXT, current_user).stable(),
+    Function::new("pg_backend_pid", &[], AN_INT4, pg_backend_pid).stable(),
+    Function::new("causal_token", &[], A_TEXT, causal_token).volatile(),
+    Function::new("tt_now", &[], A_TEXT, tt_now).volatile(),
+    Function::new("tt_after", &[TIMESTAMPTZ], A_BOOL, tt_after).volatile(),
+    Function::new("tt_before", &[TIMESTAMPTZ], A_BOOL, tt_before).volatile(),
+    Function::new("gen_random_uuid", &[], A_UUID, gen_random_uuid).volatile(),
+    Function::new("random", &[], A_FLOAT8, random).volatile(),
+];
+
+/// The result of `version()`.
+const VERSION: &str = concat!("PostgreSQL 16.0 (Meridian ", env!("CARGO_PKG_VERSION"), ")");
+
+fn version(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text(VERSION))
+}
+
+fn current_database(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text(&scope.session.database))
+}
+
+fn current_schema(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text("public"))
+}
+
+fn current_user(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text(&scope.session.user))
+}
+
+fn pg_backend_pid(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Int4(scope.session.pid))
+}
+
+fn causal_token(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let facts = scope.session;
+    Ok(Datum::text(consistency::token_to_text(&facts.database, facts.token)))
+}
+
+fn tt_now(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text(system::tt_now(scope.session)?))
+}
+
+fn tt_after(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let Datum::TimestampTz(at) = args[0] else { return Err(wrong_type()) };
+    Ok(Datum::Bool(at < system::interval_now(scope.session)?.0))
+}
+
+fn tt_before(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let Datum::TimestampTz(at) = args[0] else { return Err(wrong_type()) };
+    Ok(Datum::Bool(at > system::interval_now(scope.session)?.1))
+}
+
+fn gen_random_uuid(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Uuid(uuid::Uuid::new_v4()))
+}
+
+/// At least 0, and less than 1: 53 random bits.
+fn random(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let bits = uuid::Uuid::new_v4().as_u128() as u64 >> 11;
+    Ok(Datum::Float8(bits as f64 / (1u64 << 53) as f64))
+}
