@@ -175,7 +175,7 @@ fn wrong_type() -> SqlError {
     SqlError::new(state::UNDEFINED_FUNCTION, "a function has an argument of another type")
 }
 
-fn text_at<'a>(args: &'a [Datum], at: usize) -> Result<&'a str, SqlError> {
+fn text_at(args: &[Datum], at: usize) -> Result<&str, SqlError> {
     match args.get(at) {
         Some(Datum::Text(text)) => Ok(text),
         _ => Err(wrong_type()),
