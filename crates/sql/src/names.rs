@@ -58,16 +58,19 @@ pub(crate) fn function_name(name: &ast::ObjectName) -> String {
 pub(crate) fn arguments(call: &ast::Function) -> Result<Vec<&ast::Expr>, SqlError> {
     match &call.args {
         ast::FunctionArguments::None => Ok(Vec::new()),
-        ast::FunctionArguments::List(list) => list
-            .args
-            .iter()
-            .map(|arg| match arg {
-                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
-                other => Err(SqlError::unsupported(format!("the argument {other}"))),
-            })
-            .collect(),
+        ast::FunctionArguments::List(list) => unnamed(&list.args),
         ast::FunctionArguments::Subquery(_) => Err(SqlError::unsupported("a subquery as argument")),
     }
+}
+
+/// Returns arguments that have no names.
+pub(crate) fn unnamed(args: &[ast::FunctionArg]) -> Result<Vec<&ast::Expr>, SqlError> {
+    args.iter()
+        .map(|arg| match arg {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
+            other => Err(SqlError::unsupported(format!("the argument {other}"))),
+        })
+        .collect()
 }
 
 /// Returns the type of a type name.

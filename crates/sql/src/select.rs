@@ -228,7 +228,7 @@ fn group<'a>(
     let key = |(at, key): (usize, Typed)| (usize::MAX - at, key.expr);
     let keys: Vec<(ColumnId, Expr)> = keys.into_iter().enumerate().map(key).collect();
     for expr in over {
-        binder.use_groups(expr, &keys, &aggregates)?;
+        binder.use_groups(expr, &keys, &aggregates, &[])?;
         expr.replace_columns(&|id| {
             let aggregate = || aggregates.iter().position(|(aggregate, _)| *aggregate == id);
             let key = keys.iter().position(|(key, _)| *key == id);

@@ -1,5 +1,6 @@
 //! Aggregates of a query, and the columns that a grouped query may use.
 
+use super::functions::SetCall;
 use super::{Binder, Typed};
 use crate::aggregate::{Aggregate, Kind};
 use crate::datum::Datum;
@@ -22,7 +23,9 @@ impl Binder {
     ) -> Result<Typed, SqlError> {
         let own = self.level().aggregates.take();
         let clause = std::mem::replace(&mut self.level().clause, "an aggregate");
+        let sets = self.level().sets.take();
         let bound = self.aggregate_inner(kind, name, call);
+        self.level().sets = sets;
         self.level().aggregates = own;
         self.level().clause = clause;
         let aggregate = bound?;
@@ -134,6 +137,7 @@ impl Binder {
         expr: &mut Expr,
         keys: &[(ColumnId, Expr)],
         aggregates: &[(ColumnId, Aggregate)],
+        sets: &[SetCall],
     ) -> Result<(), SqlError> {
         // A constant needs no key, and may differ from an equal one in its type.
         if let Expr::Const(_) = expr {
@@ -147,7 +151,8 @@ impl Binder {
             let info = &self.columns[id];
             let is_own = info.level == self.levels.len() - 1;
             let known = keys.iter().any(|(key, _)| *key == id)
-                || aggregates.iter().any(|(aggregate, _)| *aggregate == id);
+                || aggregates.iter().any(|(aggregate, _)| *aggregate == id)
+                || sets.iter().any(|(set, ..)| *set == id);
             (is_own && !known).then(|| {
                 let name = match info.relation.as_str() {
                     "" => info.name.clone(),
@@ -179,6 +184,6 @@ impl Binder {
             _ => {}
         }
         let mut parts = expr.children_mut().into_iter();
-        parts.try_for_each(|part| self.use_groups(part, keys, aggregates))
+        parts.try_for_each(|part| self.use_groups(part, keys, aggregates, sets))
     }
 }

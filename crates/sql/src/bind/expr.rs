@@ -8,7 +8,7 @@ use crate::clauses;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
-use crate::function;
+use crate::function::{self, Function};
 use crate::names;
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
@@ -189,33 +189,9 @@ impl Binder {
             ast::Expr::ILike { negated, expr, pattern, escape_char, .. } => {
                 self.like(*negated, expr, pattern, escape_char.as_ref(), true)?
             }
-            ast::Expr::Case { operand, conditions, else_result, .. } => {
-                let mut results = Vec::new();
-                let mut guards = Vec::new();
-                for when in conditions {
-                    guards.push(match operand {
-                        Some(operand) => {
-                            let (left, right) = (self.bind(operand)?, self.bind(&when.condition)?);
-                            self.compare(Compare::Eq, left, right, "=")?
-                        }
-                        None => self.bind_bool(&when.condition, "CASE/WHEN")?,
-                    });
-                    results.push(self.bind(&when.result)?);
-                }
-                results.push(match else_result {
-                    Some(result) => self.bind(result)?,
-                    None => Typed { expr: Expr::Const(Datum::Null), ty: None },
-                });
-                let ty = self.meet(&results)?.unwrap_or(Type::Text);
-                let mut results = results
-                    .into_iter()
-                    .map(|result| self.coerce(result, ty, false))
-                    .collect::<Result<Vec<_>, _>>()?;
-                let otherwise = Box::new(results.pop().unwrap_or(Expr::Const(Datum::Null)));
-                Typed::of(
-                    Expr::Case { branches: guards.into_iter().zip(results).collect(), otherwise },
-                    ty,
-                )
+            ast::Expr::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
+                let (operand, otherwise) = (operand.as_deref(), else_result.as_deref());
+                self.without_sets("CASE", |binder| binder.case(operand, conditions, otherwise))?
             }
             ast::Expr::Function(call) => self.call(call)?,
             ast::Expr::Floor { expr, .. } => self.function("floor", &[expr])?,
@@ -268,6 +244,38 @@ impl Binder {
             }
             other => return Err(SqlError::unsupported(format!("the expression {other}"))),
         })
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Typed, SqlError> {
+        let mut results = Vec::new();
+        let mut guards = Vec::new();
+        for when in conditions {
+            guards.push(match operand {
+                Some(operand) => {
+                    let (left, right) = (self.bind(operand)?, self.bind(&when.condition)?);
+                    self.compare(Compare::Eq, left, right, "=")?
+                }
+                None => self.bind_bool(&when.condition, "CASE/WHEN")?,
+            });
+            results.push(self.bind(&when.result)?);
+        }
+        results.push(match otherwise {
+            Some(result) => self.bind(result)?,
+            None => Typed { expr: Expr::Const(Datum::Null), ty: None },
+        });
+        let ty = self.meet(&results)?.unwrap_or(Type::Text);
+        let mut results = results
+            .into_iter()
+            .map(|result| self.coerce(result, ty, false))
+            .collect::<Result<Vec<_>, _>>()?;
+        let otherwise = Box::new(results.pop().unwrap_or(Expr::Const(Datum::Null)));
+        let branches = guards.into_iter().zip(results).collect();
+        Ok(Typed::of(Expr::Case { branches, otherwise }, ty))
     }
 
     /// Binds IS [NOT] NULL of a row's columns.
@@ -432,7 +440,9 @@ impl Binder {
         }
         let args = names::arguments(call)?;
         if name == "coalesce" {
-            let all = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
+            let all = self.without_sets("COALESCE", |binder| {
+                args.iter().map(|arg| binder.bind(arg)).collect::<Result<Vec<_>, _>>()
+            })?;
             let ty = self.meet(&all)?.unwrap_or(Type::Text);
             let all =
                 all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
@@ -448,6 +458,20 @@ impl Binder {
 
     /// Applies a function or an operator of the catalog.
     fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let (function, args, ty) = self.resolve_call(name, args)?;
+        let expr = match function.is_set() {
+            true => self.set_call(function, args, ty)?,
+            false => Expr::Call(function, args),
+        };
+        Ok(Typed::of(expr, ty))
+    }
+
+    /// Chooses the form of a function, and converts its arguments; returns its type, too.
+    pub(super) fn resolve_call(
+        &mut self,
+        name: &str,
+        args: Vec<Typed>,
+    ) -> Result<(&'static Function, Vec<Expr>, Type), SqlError> {
         let types: Vec<_> = args.iter().map(|arg| arg.ty).collect();
         let call = function::resolve(name, &types)?;
         let mut converted = Vec::with_capacity(args.len());
@@ -459,6 +483,6 @@ impl Binder {
                 _ => arg.expr,
             });
         }
-        Ok(Typed::of(Expr::Call(call.function, converted), call.result))
+        Ok((call.function, converted, call.result))
     }
 }

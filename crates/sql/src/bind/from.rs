@@ -230,10 +230,9 @@ impl Binder {
                 sample,
                 index_hints,
             } => {
-                let plain = args.is_none()
-                    && with_hints.is_empty()
+                let plain = with_hints.is_empty()
                     && version.is_none()
-                    && !with_ordinality
+                    && (args.is_some() || !with_ordinality)
                     && partitions.is_empty()
                     && json_path.is_none()
                     && sample.is_none()
@@ -241,7 +240,16 @@ impl Binder {
                 if !plain {
                     return Err(SqlError::unsupported(format!("{factor} in FROM")));
                 }
-                self.bind_table(name, alias.as_ref())
+                match args {
+                    None => self.bind_table(name, alias.as_ref()),
+                    Some(ast::TableFunctionArgs { args, settings: None }) => {
+                        self.bind_function(name, args, *with_ordinality, alias.as_ref())
+                    }
+                    Some(_) => Err(SqlError::unsupported("SETTINGS")),
+                }
+            }
+            TableFactor::Function { lateral: _, name, args, with_ordinality, alias } => {
+                self.bind_function(name, args, *with_ordinality, alias.as_ref())
             }
             TableFactor::Derived { lateral, subquery, alias, sample } => {
                 if sample.is_some() {
@@ -263,6 +271,17 @@ impl Binder {
             }
             other => Err(SqlError::unsupported(format!("{other} in FROM"))),
         }
+    }
+
+    fn bind_function(
+        &mut self,
+        name: &ast::ObjectName,
+        args: &[ast::FunctionArg],
+        with_ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Rel, SqlError> {
+        let call = (names::function_name(name), names::unnamed(args)?);
+        self.bind_functions(&[call], with_ordinality, alias)
     }
 
     fn bind_table(
@@ -308,7 +327,7 @@ impl Binder {
     }
 
     /// Makes a relation of a query's outputs.
-    fn derived(
+    pub(super) fn derived(
         &mut self,
         outputs: &[Output],
         alias: Option<&ast::TableAlias>,

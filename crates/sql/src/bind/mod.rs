@@ -6,8 +6,10 @@
 mod aggregate;
 mod expr;
 mod from;
+mod functions;
 mod items;
 mod query;
+mod recursive;
 mod scope;
 mod subquery;
 mod types;

@@ -1,6 +1,6 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
 
-use super::{Binder, Item, Level, NamedQuery, Typed, bind_items};
+use super::{Binder, Item, Level, Typed, bind_items};
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
@@ -65,8 +65,8 @@ pub(crate) fn compile(
 }
 
 /// The clauses of a query behind its body.
-struct Order<'a> {
-    by: &'a [ast::OrderByExpr],
+pub(super) struct Order<'a> {
+    pub(super) by: &'a [ast::OrderByExpr],
 }
 
 /// An expression of ORDER BY or DISTINCT ON.
@@ -140,50 +140,8 @@ impl Binder {
         Ok(bound)
     }
 
-    /// Binds the queries of WITH; returns their numbers, and true for those that are evaluated once
-    /// however they are used.
-    fn bind_with(&mut self, with: &ast::With) -> Result<Vec<(usize, Rel, bool)>, SqlError> {
-        let ast::With { with_token: _, recursive, cte_tables } = with;
-        if *recursive {
-            return Err(SqlError::unsupported("WITH RECURSIVE"));
-        }
-        let mut definitions = Vec::with_capacity(cte_tables.len());
-        let first = self.named.len();
-        for cte in cte_tables {
-            let ast::Cte { alias, query, from, materialized, closing_paren_token: _ } = cte;
-            if from.is_some() || alias.at.is_some() {
-                return Err(SqlError::unsupported("WITH … FROM"));
-            }
-            let name = names::fold(&alias.name);
-            if self.named[first..].iter().any(|named| named.name == name) {
-                let message = format!("WITH query name \"{name}\" specified more than once");
-                return Err(SqlError::new("42712", message));
-            }
-            let mut bound = self.bind_query(query)?;
-            if alias.columns.len() > bound.outputs.len() {
-                let message = format!(
-                    "WITH query \"{name}\" has {} columns available but {} columns specified",
-                    bound.outputs.len(),
-                    alias.columns.len()
-                );
-                return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
-            }
-            for (output, renamed) in bound.outputs.iter_mut().zip(&alias.columns) {
-                output.name = names::fold(&renamed.name);
-            }
-            let number = self.named_count;
-            self.named_count += 1;
-            let outputs = bound.outputs;
-            self.named.push(NamedQuery { name, number, outputs });
-            let once = matches!(materialized, Some(ast::CteAsMaterialized::Materialized))
-                || bound.rel.is_volatile();
-            definitions.push((number, bound.rel, once));
-        }
-        Ok(definitions)
-    }
-
     /// Binds what may be a side of a set operation.
-    fn bind_body(&mut self, body: &SetExpr) -> Result<Bound, SqlError> {
+    pub(super) fn bind_body(&mut self, body: &SetExpr) -> Result<Bound, SqlError> {
         match body {
             SetExpr::Select(select) => self.bind_select(select, &Order { by: &[] }),
             SetExpr::Query(query) => self.bind_query(query),
@@ -208,7 +166,7 @@ impl Binder {
     }
 
     /// Binds a side of a set operation, which leaves parameters among its outputs without a type.
-    fn bind_side(&mut self, side: &SetExpr) -> Result<Bound, SqlError> {
+    pub(super) fn bind_side(&mut self, side: &SetExpr) -> Result<Bound, SqlError> {
         self.binds_side = matches!(side, SetExpr::Select(_));
         let bound = self.bind_body(side);
         self.binds_side = false;
@@ -248,7 +206,11 @@ impl Binder {
     }
 
     /// Converts a side's columns to the types of the set operation.
-    fn side(&mut self, mut side: Bound, types: &[Type]) -> Result<(Rel, Vec<ColumnId>), SqlError> {
+    pub(super) fn side(
+        &mut self,
+        mut side: Bound,
+        types: &[Type],
+    ) -> Result<(Rel, Vec<ColumnId>), SqlError> {
         for (output, ty) in side.outputs.iter().zip(types) {
             if output.unknown && self.give_type(&mut side.rel, output.id, *ty)? {
                 self.columns[output.id].ty = *ty;
@@ -491,6 +453,7 @@ impl Binder {
 
         let is_side = std::mem::take(&mut self.binds_side);
         self.begin_clause("SELECT", true);
+        self.level().sets = Some(Vec::new());
         let mut items = bind_items(self, projection)?;
         for item in &mut items {
             if is_side && matches!(item.typed.expr, Expr::Param(_)) {
@@ -501,8 +464,9 @@ impl Binder {
                 item.typed = Typed::of(expr, Type::Text);
             }
         }
-        let mut having =
-            having.as_ref().map(|having| self.bind_bool(having, "HAVING")).transpose()?;
+        let mut having = self.without_sets("HAVING", |binder| {
+            having.as_ref().map(|having| binder.bind_bool(having, "HAVING")).transpose()
+        })?;
         let mut sort = self.bind_order(order, &items)?;
         let mut first_of = Vec::new();
         if let Some(ast::Distinct::On(on)) = distinct {
@@ -510,6 +474,7 @@ impl Binder {
                 first_of.push(self.choose(expr, &items)?);
             }
         }
+        let mut sets = self.level().sets.take().unwrap_or_default();
         let aggregates = self.end_clause();
 
         let grouped = !group_by.is_empty() || having.is_some() || !aggregates.is_empty();
@@ -521,14 +486,20 @@ impl Binder {
                 Chosen::Output(_) => None,
                 Chosen::Computed(expr) => Some(expr),
             }));
+            let mut args: Vec<_> =
+                sets.iter_mut().map(|(_, _, args)| std::mem::take(args)).collect();
+            over.extend(args.iter_mut().flatten());
             self.add_dependent_keys(&mut keys, &over);
             for expr in over {
-                self.use_groups(expr, &keys, &aggregates)?;
+                self.use_groups(expr, &keys, &aggregates, &sets)?;
+            }
+            for ((_, _, place), args) in sets.iter_mut().zip(args) {
+                *place = args;
             }
             rel = self.group(rel, keys, aggregates);
             rel = rel.filter(having.into_iter().collect());
         }
-        self.project(rel, items, sort, distinct.as_ref(), first_of)
+        self.project(rel.with_sets(sets), items, sort, distinct.as_ref(), first_of)
     }
 
     /// Binds GROUP BY: each key with its column.
@@ -743,7 +714,7 @@ impl Binder {
     }
 }
 
-fn order_of(order_by: Option<&ast::OrderBy>) -> Result<Order<'_>, SqlError> {
+pub(super) fn order_of(order_by: Option<&ast::OrderBy>) -> Result<Order<'_>, SqlError> {
     let Some(ast::OrderBy { kind, interpolate }) = order_by else { return Ok(Order { by: &[] }) };
     match kind {
         ast::OrderByKind::Expressions(by) if interpolate.is_none() => Ok(Order { by }),
@@ -790,7 +761,7 @@ pub(crate) fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>
 
 impl Rel {
     /// The number of places that read a query of WITH.
-    fn uses_of(&mut self, number: usize) -> usize {
+    pub(super) fn uses_of(&mut self, number: usize) -> usize {
         let own = matches!(self, Rel::Named { name, .. } if *name == number);
         let mut uses = usize::from(own);
         for expr in self.exprs_mut() {

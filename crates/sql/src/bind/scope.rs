@@ -1,6 +1,7 @@
 //! The names that an expression may use: the relations of its query, then those of the enclosing
 //! queries.
 
+use super::functions::SetCall;
 use super::{Aggregate, Binder, COMMIT_TIMESTAMP, ColumnInfo, ROW_KEY, Typed};
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
@@ -18,6 +19,8 @@ pub(crate) struct Level {
     pub(crate) relations: Vec<Relation>,
     /// The aggregates so far; `None` in a clause that may have none.
     pub(super) aggregates: Option<Vec<(ColumnId, Aggregate)>>,
+    /// The set-returning functions so far; `None` in a clause that may have none.
+    pub(super) sets: Option<Vec<SetCall>>,
     /// The name of the clause, for errors.
     pub(super) clause: &'static str,
 }

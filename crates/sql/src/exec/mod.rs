@@ -6,6 +6,7 @@
 //!
 //! Not done: operators spill nothing to disk; beyond `--query-memory` a query fails with 53200.
 
+mod functions;
 mod group;
 mod join;
 mod pairs;
@@ -15,6 +16,7 @@ mod set;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod with;
 
 use crate::analytic::{AnalyticPlan, AnalyticRows, Reader};
 use crate::datum::Datum;
@@ -112,8 +114,10 @@ fn start(node: &Arc<Node>) -> Box<dyn Operator> {
         Node::Sort { input, .. } => Box::new(sort::Sort::new(start(input), plan)),
         Node::Limit { input, .. } => Box::new(rows::Limit::new(start(input), plan)),
         Node::Set { sides, .. } => Box::new(set::Set::new(sides.iter().map(start).collect(), plan)),
-        Node::With { body, .. } => Box::new(rows::With::new(start(body), plan)),
-        Node::Named { .. } => Box::new(rows::Named::new(plan)),
+        Node::With { body, .. } => Box::new(with::With::new(start(body), plan)),
+        Node::Named { .. } => Box::new(with::Named::new(plan)),
+        Node::Recursive { first, .. } => Box::new(with::Recursive::new(start(first), plan)),
+        Node::Functions { .. } => Box::new(functions::Functions::new(plan)),
     }
 }
 

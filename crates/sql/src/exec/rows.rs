@@ -1,6 +1,6 @@
-//! Operators that hold no rows: values, filters, projections, limits, WITH.
+//! Operators that hold no rows: values, filters, projections, limits.
 
-use super::{Context, Operator, Row, all, evaluate, start};
+use super::{Context, Operator, Row, evaluate};
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::physical::Node;
@@ -166,77 +166,6 @@ impl Operator for Limit {
             }
             self.left = Some((skip, left));
             Ok(rows)
-        })
-    }
-}
-
-/// A query of WITH, and the query that uses it.
-pub(super) struct With {
-    body: Box<dyn Operator>,
-    plan: Arc<Node>,
-    begun: bool,
-}
-
-impl With {
-    pub(super) fn new(body: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        With { body, plan, begun: false }
-    }
-}
-
-impl Operator for With {
-    fn next<'a>(
-        &'a mut self,
-        cx: &'a mut Context<'_>,
-        want: usize,
-    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
-        Box::pin(async move {
-            let Node::With { name, .. } = &*self.plan else { return Ok(Vec::new()) };
-            if !std::mem::replace(&mut self.begun, true) {
-                // In a dependent join the rows of the row before do not count.
-                cx.state.named[*name] = None;
-            }
-            self.body.next(cx, want).await
-        })
-    }
-}
-
-/// The rows of a query of WITH.
-pub(super) struct Named {
-    plan: Arc<Node>,
-    rows: Option<Arc<Vec<Row>>>,
-    at: usize,
-}
-
-impl Named {
-    pub(super) fn new(plan: Arc<Node>) -> Self {
-        Named { plan, rows: None, at: 0 }
-    }
-}
-
-impl Operator for Named {
-    fn next<'a>(
-        &'a mut self,
-        cx: &'a mut Context<'_>,
-        want: usize,
-    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
-        Box::pin(async move {
-            let Node::Named { name, picks, definition } = &*self.plan else {
-                return Ok(Vec::new());
-            };
-            let rows = match (&self.rows, &cx.state.named[*name]) {
-                (Some(rows), _) | (None, Some(rows)) => rows.clone(),
-                (None, None) => {
-                    let rows = Arc::new(all(start(definition).as_mut(), cx).await?);
-                    cx.state.named[*name] = Some(rows.clone());
-                    rows
-                }
-            };
-            let next = rows.iter().skip(self.at).take(want);
-            let picked: Vec<Row> =
-                next.map(|row| picks.iter().map(|at| row[*at].clone()).collect()).collect();
-            self.at += picked.len();
-            self.rows = Some(rows);
-            Ok(picked)
         })
     }
 }

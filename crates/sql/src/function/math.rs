@@ -4,7 +4,7 @@
 //! significant digits.
 
 use super::of::*;
-use super::{Function, float_at, whole_at, wrong_type};
+use super::{Function, decimal_at, float_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Scope};
@@ -86,13 +86,6 @@ fn finite(x: f64) -> Result<Datum, SqlError> {
     match x.is_infinite() {
         true => Err(number::overflow(Type::Float8)),
         false => Ok(Datum::Float8(x)),
-    }
-}
-
-fn decimal_at(args: &[Datum], at: usize) -> Result<Decimal, SqlError> {
-    match args.get(at) {
-        Some(Datum::Numeric(n)) => Ok(*n),
-        _ => Err(wrong_type()),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The catalog of scalar functions and of operators that are functions: one row for each form that
-//! PostgreSQL has, with its types, its strictness, its volatility and its kernel.
+//! The catalog of functions, set-returning ones among them, and of operators that are functions:
+//! one row for each form that PostgreSQL has, with its types, its strictness, its volatility and
+//! its kernel.
 //!
 //! An operator's row has the operator as its name. [`resolve`] chooses a row for a call by
 //! PostgreSQL's rules. Aggregates are in `aggregate`; comparisons and arithmetic are expressions of
@@ -10,6 +11,7 @@ mod math;
 mod pattern;
 mod resolve;
 mod session;
+mod set;
 mod text;
 
 pub(crate) use pattern::like;
@@ -19,11 +21,23 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::types::Type;
+use rust_decimal::Decimal;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Computes a function's value from the values of its arguments.
-pub(crate) type Kernel = fn(&[Datum], &Scope<'_>) -> Result<Datum, SqlError>;
+type Value = fn(&[Datum], &Scope<'_>) -> Result<Datum, SqlError>;
+
+/// The rows of a call.
+pub(crate) type Rows = Box<dyn Iterator<Item = Result<Vec<Datum>, SqlError>> + Send>;
+
+/// The computation of a function.
+#[derive(Clone, Copy)]
+enum Kernel {
+    Value(Value),
+    /// Of a set-returning function.
+    Rows(fn(&[Datum], &Scope<'_>) -> Result<Rows, SqlError>),
+}
 
 /// A function, or an operator.
 pub(crate) struct Function {
@@ -73,7 +87,7 @@ impl Function {
         name: &'static str,
         params: &'static [Param],
         result: Out,
-        kernel: Kernel,
+        kernel: Value,
     ) -> Function {
         Function {
             name,
@@ -82,8 +96,18 @@ impl Function {
             result,
             strict: true,
             volatility: Volatility::Immutable,
-            kernel,
+            kernel: Kernel::Value(kernel),
         }
+    }
+
+    /// A strict and immutable function that returns a set of values.
+    const fn set(
+        name: &'static str,
+        params: &'static [Param],
+        result: Out,
+        kernel: fn(&[Datum], &Scope<'_>) -> Result<Rows, SqlError>,
+    ) -> Function {
+        Function { kernel: Kernel::Rows(kernel), ..Function::new(name, params, result, no_value) }
     }
 
     /// Its last parameter may be repeated.
@@ -106,11 +130,39 @@ impl Function {
 
     /// Returns its value.
     pub(crate) fn call(&self, args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
-        if self.strict && args.iter().any(Datum::is_null) {
-            return Ok(Datum::Null);
+        match self.kernel {
+            Kernel::Value(_) if self.strict && args.iter().any(Datum::is_null) => Ok(Datum::Null),
+            Kernel::Value(kernel) => kernel(args, scope),
+            Kernel::Rows(_) => no_value(args, scope),
         }
-        (self.kernel)(args, scope)
     }
+
+    /// True if it returns a set.
+    pub(crate) fn is_set(&self) -> bool {
+        matches!(self.kernel, Kernel::Rows(_))
+    }
+
+    /// The number of columns of its rows.
+    pub(crate) fn width(&self) -> usize {
+        1
+    }
+
+    /// Returns its rows; its value as the only row if it returns no set. A strict function
+    /// returns no rows for NULL.
+    pub(crate) fn rows(&self, args: &[Datum], scope: &Scope<'_>) -> Result<Rows, SqlError> {
+        match self.kernel {
+            Kernel::Value(_) => Ok(Box::new(std::iter::once(Ok(vec![self.call(args, scope)?])))),
+            Kernel::Rows(_) if self.strict && args.iter().any(Datum::is_null) => {
+                Ok(Box::new(std::iter::empty()))
+            }
+            Kernel::Rows(kernel) => Ok(Box::new(kernel(args, scope)?.fuse())),
+        }
+    }
+}
+
+fn no_value(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let message = "set-valued function called in context that cannot accept a set";
+    Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
 }
 
 /// Rows of the catalog are the same only if they are one.
@@ -126,11 +178,12 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 5] = [
+const ALL: [&[Function]; 6] = [
     conditional::FUNCTIONS,
     math::FUNCTIONS,
     pattern::FUNCTIONS,
     session::FUNCTIONS,
+    set::FUNCTIONS,
     text::FUNCTIONS,
 ];
 
@@ -189,6 +242,13 @@ fn whole_at(args: &[Datum], at: usize) -> Result<i64, SqlError> {
 fn float_at(args: &[Datum], at: usize) -> Result<f64, SqlError> {
     match args.get(at) {
         Some(Datum::Float8(x)) => Ok(*x),
+        _ => Err(wrong_type()),
+    }
+}
+
+fn decimal_at(args: &[Datum], at: usize) -> Result<Decimal, SqlError> {
+    match args.get(at) {
+        Some(Datum::Numeric(n)) => Ok(*n),
         _ => Err(wrong_type()),
     }
 }

@@ -108,16 +108,43 @@ fn regex_of_similar(pattern: &str) -> String {
     out
 }
 
+/// True if the flags of a regular expression ask for a match in any case. Fails with 22023 for an
+/// unknown flag.
+fn folds(flags: &str) -> Result<bool, SqlError> {
+    if let Some(unknown) = flags.chars().find(|flag| !matches!(flag, 'g' | 'i' | 'c')) {
+        let message = format!("invalid regular expression option: \"{unknown}\"");
+        return Err(SqlError::new("22023", message));
+    }
+    Ok(flags.rfind(['i', 'c']).is_some_and(|at| flags[at..].starts_with('i')))
+}
+
+/// Returns the parts of a text between the matches of an expression. An empty match separates two
+/// characters; at an end of the text, or behind another match, it separates nothing.
+pub(super) fn split(text: &str, pattern: &str, flags: &str) -> Result<Vec<Datum>, SqlError> {
+    if flags.contains('g') {
+        let message = "regexp_split_to_table() does not support the \"global\" option";
+        return Err(SqlError::new("22023", message));
+    }
+    compiled(pattern, folds(flags)?, |regex| {
+        let (mut parts, mut from) = (Vec::new(), 0);
+        for found in regex.find_iter(text) {
+            if found.is_empty() && (found.start() == from || found.start() == text.len()) {
+                continue;
+            }
+            parts.push(Datum::text(&text[from..found.start()]));
+            from = found.end();
+        }
+        parts.push(Datum::text(&text[from..]));
+        parts
+    })
+}
+
 /// Replaces the first match, or all of them with the flag `g`; `\1` in the replacement is a group,
 /// `\&` the whole match.
 fn regexp_replace(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let (text, pattern, with) = (text_at(args, 0)?, text_at(args, 1)?, text_at(args, 2)?);
     let flags = if args.len() > 3 { text_at(args, 3)? } else { "" };
-    if let Some(unknown) = flags.chars().find(|flag| !matches!(flag, 'g' | 'i' | 'c')) {
-        let message = format!("invalid regular expression option: \"{unknown}\"");
-        return Err(SqlError::new("22023", message));
-    }
-    let fold = flags.rfind(['i', 'c']).is_some_and(|at| flags[at..].starts_with('i'));
+    let fold = folds(flags)?;
     let count = usize::from(!flags.contains('g'));
     let replaced = compiled(pattern, fold, |regex| {
         let replace = |groups: &regex::Captures<'_>| {

@@ -119,7 +119,12 @@ impl Expr {
 impl Rel {
     /// True if two evaluations over the same tables may differ.
     pub(crate) fn is_volatile(&self) -> bool {
-        self.exprs().into_iter().any(Expr::is_volatile)
+        let calls = match self {
+            Rel::Functions(functions) => functions.calls.as_slice(),
+            _ => &[],
+        };
+        calls.iter().any(|(function, _)| function.volatility == Volatility::Volatile)
+            || self.exprs().into_iter().any(Expr::is_volatile)
             || self.inputs().into_iter().any(Rel::is_volatile)
     }
 
@@ -144,6 +149,9 @@ impl Rel {
                 aggregates.iter_mut().flat_map(|(_, aggregate)| aggregate.exprs_mut()).collect()
             }
             Rel::Limit { limit, offset, .. } => limit.iter_mut().chain(offset).collect(),
+            Rel::Functions(functions) => {
+                functions.calls.iter_mut().flat_map(|(_, args)| args).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -18,6 +18,7 @@ mod show;
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::expr::Expr;
+use crate::function::Function;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -54,6 +55,35 @@ pub(crate) enum Rel {
     With { name: usize, definition: Box<Rel>, body: Box<Rel> },
     /// The rows of a WITH query: `columns` are new ids for its columns `of`.
     Named { name: usize, columns: Vec<ColumnId>, of: Vec<ColumnId> },
+    /// A query of WITH RECURSIVE.
+    Recursive(Box<Recursion>),
+    /// The rows of set-returning functions.
+    Functions(Functions),
+}
+
+/// A recursive query: the rows of `first`, then in rounds the rows of `step`, in which
+/// [`Rel::Named`] stands for the rows that the round before added, until a round adds none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Recursion {
+    /// The name that `step` reads.
+    pub(crate) name: usize,
+    /// True if duplicates count: otherwise a row that was there before is not added again.
+    pub(crate) all: bool,
+    pub(crate) columns: Vec<ColumnId>,
+    /// Each side with its columns in the order of `columns`.
+    pub(crate) first: (Rel, Vec<ColumnId>),
+    pub(crate) step: (Rel, Vec<ColumnId>),
+}
+
+/// The rows of functions side by side. A function with fewer rows than another has NULLs in the
+/// others. A function that returns no set returns one row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Functions {
+    pub(crate) calls: Vec<(&'static Function, Vec<Expr>)>,
+    /// The columns of the calls, one call's after another's.
+    pub(crate) columns: Vec<ColumnId>,
+    /// The number of the row, from 1.
+    pub(crate) ordinality: Option<ColumnId>,
 }
 
 /// A join of two relations.
@@ -168,7 +198,9 @@ impl Rel {
     /// The relations that it reads.
     pub(crate) fn inputs(&self) -> Vec<&Rel> {
         match self {
-            Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } => Vec::new(),
+            Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } | Rel::Functions(_) => {
+                Vec::new()
+            }
             Rel::Filter { input, .. }
             | Rel::Project { input, .. }
             | Rel::Aggregate { input, .. }
@@ -177,6 +209,7 @@ impl Rel {
             | Rel::Limit { input, .. } => vec![input],
             Rel::Join(join) => vec![&join.left, &join.right],
             Rel::Set(set) => set.sides.iter().map(|(rel, _)| rel).collect(),
+            Rel::Recursive(query) => vec![&query.first.0, &query.step.0],
             Rel::With { definition, body, .. } => vec![definition, body],
         }
     }
@@ -184,7 +217,9 @@ impl Rel {
     /// The relations that it reads.
     pub(crate) fn inputs_mut(&mut self) -> Vec<&mut Rel> {
         match self {
-            Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } => Vec::new(),
+            Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } | Rel::Functions(_) => {
+                Vec::new()
+            }
             Rel::Filter { input, .. }
             | Rel::Project { input, .. }
             | Rel::Aggregate { input, .. }
@@ -193,6 +228,7 @@ impl Rel {
             | Rel::Limit { input, .. } => vec![input],
             Rel::Join(join) => vec![&mut join.left, &mut join.right],
             Rel::Set(set) => set.sides.iter_mut().map(|(rel, _)| rel).collect(),
+            Rel::Recursive(query) => vec![&mut query.first.0, &mut query.step.0],
             Rel::With { definition, body, .. } => vec![definition, body],
         }
     }
@@ -208,6 +244,9 @@ impl Rel {
                 aggregates.iter().flat_map(|(_, aggregate)| aggregate.exprs()).collect()
             }
             Rel::Limit { limit, offset, .. } => limit.iter().chain(offset).collect(),
+            Rel::Functions(functions) => {
+                functions.calls.iter().flat_map(|(_, args)| args).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -236,6 +275,10 @@ impl Rel {
                 keys.iter().copied().chain(aggregates.iter().map(|(id, _)| *id)).collect()
             }
             Rel::Set(set) => set.columns.clone(),
+            Rel::Recursive(query) => query.columns.clone(),
+            Rel::Functions(Functions { columns, ordinality, .. }) => {
+                columns.iter().chain(ordinality).copied().collect()
+            }
             Rel::With { body, .. } => body.columns(),
         }
     }

@@ -132,6 +132,51 @@ impl Naive {
                 }
                 combine(set.op, set.all, sides)
             }
+            Rel::Recursive(query) => {
+                let pick = |(side, ids): &(Rel, Vec<ColumnId>)| {
+                    let columns = side.columns();
+                    let at = |id: &ColumnId| columns.iter().position(|c| c == id).expect("an id");
+                    let row = |row: Row| ids.iter().map(|id| row[at(id)].clone()).collect();
+                    let rows = self.rows(side, outer)?.into_iter();
+                    Ok::<Vec<Row>, SqlError>(rows.map(row).collect())
+                };
+                let mut added = pick(&query.first)?;
+                let mut all = Vec::new();
+                loop {
+                    if !query.all {
+                        let mut seen: std::collections::BTreeSet<_> =
+                            all.iter().map(|row: &Row| bytes(row)).collect();
+                        added.retain(|row| seen.insert(bytes(row)));
+                    }
+                    if added.is_empty() {
+                        break;
+                    }
+                    all.extend(added.iter().cloned());
+                    let before = (query.columns.clone(), std::mem::take(&mut added));
+                    self.named.borrow_mut().insert(query.name, before);
+                    added = pick(&query.step)?;
+                }
+                all
+            }
+            Rel::Functions(functions) => {
+                let scope = Scope { params: &[], now_us: 0, session: &self.facts };
+                let mut sides = Vec::new();
+                for (function, args) in &functions.calls {
+                    let args = args.iter().map(|arg| self.eval(arg, outer));
+                    let args = args.collect::<Result<Vec<_>, _>>()?;
+                    let rows = function.rows(&args, &scope)?.collect::<Result<Vec<_>, _>>()?;
+                    sides.push((rows, function.width()));
+                }
+                let count = sides.iter().map(|(rows, _)| rows.len()).max().unwrap_or(0);
+                let row = |at: usize| {
+                    let side = |(rows, width): &(Vec<Row>, usize)| {
+                        rows.get(at).cloned().unwrap_or_else(|| vec![Datum::Null; *width])
+                    };
+                    let number = functions.ordinality.map(|_| Datum::Int8(at as i64 + 1));
+                    sides.iter().flat_map(side).chain(number).collect()
+                };
+                (0..count).map(row).collect()
+            }
             Rel::With { name, definition, body } => {
                 let rows = self.rows(definition, outer)?;
                 self.named.borrow_mut().insert(*name, (definition.columns(), rows));

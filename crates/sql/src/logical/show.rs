@@ -70,6 +70,16 @@ impl Rel {
             }
             Rel::With { name, .. } => write!(f, "with {name}")?,
             Rel::Named { name, columns, .. } => write!(f, "named {name} {columns:?}")?,
+            Rel::Recursive(query) => {
+                let all = if query.all { " all" } else { "" };
+                write!(f, "recursive{all} {} {:?}", query.name, query.columns)?;
+            }
+            Rel::Functions(functions) => {
+                write!(f, "functions {:?}", functions.columns)?;
+                for (function, args) in &functions.calls {
+                    write!(f, " {}", Expr::Call(function, args.clone()))?;
+                }
+            }
         }
         writeln!(f)?;
         self.inputs().into_iter().try_for_each(|input| input.show(f, depth + 1))

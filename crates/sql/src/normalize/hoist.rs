@@ -58,6 +58,17 @@ pub(super) fn hoist(rel: Rel, next: &mut ColumnId) -> Rel {
             }
             Rel::Set(Box::new(SetOperation { op: SetOp::Union, all: true, columns, sides }))
         }
+        // The arguments become columns of a left side.
+        Rel::Functions(mut functions) => {
+            let columns = Rel::Functions(functions.clone()).columns();
+            let mut input = Rel::one_row();
+            for arg in functions.calls.iter_mut().flat_map(|(_, args)| args) {
+                input = replace(input, arg, &[], next);
+            }
+            let joined = input.join(JoinKind::Inner, Rel::Functions(functions), Expr::truth());
+            let outputs = columns.into_iter().map(|id| (id, Expr::Column(id))).collect();
+            Rel::Project { input: Box::new(joined), outputs }
+        }
         // The pairs of a row are the rows of a dependent right side: there the condition is a
         // filter. A full join with a subquery in its condition is refused when it is lowered.
         Rel::Join(join) if join.kind != JoinKind::Full => {

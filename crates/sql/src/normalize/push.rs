@@ -81,7 +81,14 @@ fn push(rel: Rel, mut conjuncts: Vec<Expr>) -> Rel {
             Rel::Limit { input: Box::new(push(*input, Vec::new())), limit, offset }
                 .filter(conjuncts)
         }
-        leaf @ (Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. }) => {
+        // A row that a condition removes may be the origin of rows of later rounds.
+        Rel::Recursive(mut query) => {
+            for (side, _) in [&mut query.first, &mut query.step] {
+                *side = push(std::mem::replace(side, Rel::one_row()), Vec::new());
+            }
+            Rel::Recursive(query).filter(conjuncts)
+        }
+        leaf @ (Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } | Rel::Functions(_)) => {
             conjuncts.retain(|conjunct| *conjunct != Expr::truth());
             leaf.filter(conjuncts)
         }

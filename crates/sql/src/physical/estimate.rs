@@ -13,6 +13,12 @@ use crate::system;
 const TABLE_ROWS: f64 = 10_000.0;
 /// The rows of a table of the system catalog.
 const SYSTEM_ROWS: f64 = 200.0;
+/// The rows of a query of WITH.
+const NAMED_ROWS: f64 = 100.0;
+/// The rounds of a recursive query.
+const ROUNDS: f64 = 10.0;
+/// The rows of a set-returning function.
+const FUNCTION_ROWS: f64 = 100.0;
 /// The rows that have one value of an index, or of the first columns of a key.
 const KEY_ROWS: f64 = 10.0;
 /// The part of the rows that an equality selects.
@@ -67,7 +73,9 @@ pub(super) fn rows(rel: &Rel) -> f64 {
         },
         Rel::Set(set) => set.sides.iter().map(|(side, _)| rows(side)).sum(),
         Rel::With { body, .. } => rows(body),
-        Rel::Named { .. } => TABLE_ROWS * EQUAL,
+        Rel::Named { .. } => NAMED_ROWS,
+        Rel::Recursive(query) => rows(&query.first.0) * ROUNDS,
+        Rel::Functions(_) => FUNCTION_ROWS,
     }
 }
 

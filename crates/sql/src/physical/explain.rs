@@ -56,6 +56,13 @@ impl Node {
             Node::With { definition, body, name } => {
                 (format!("With query {}", name + 1), vec![definition, body])
             }
+            Node::Recursive { first, step, .. } => {
+                ("Recursive union".to_owned(), vec![first, step])
+            }
+            Node::Functions { calls, .. } => {
+                let names: Vec<_> = calls.iter().map(|(function, _)| function.name).collect();
+                (format!("Function scan on {}", names.join(", ")), vec![])
+            }
             Node::Named { name, .. } => (format!("Rows of with query {}", name + 1), vec![]),
         };
         lines.push(format!("{:1$}{line}", "", depth * 2));

@@ -59,7 +59,7 @@ struct Lowering {
     /// The number of queries of WITH so far.
     named_count: usize,
     /// The queries of WITH: their numbers, definitions and columns.
-    named: BTreeMap<usize, (usize, Arc<Node>, Vec<ColumnId>)>,
+    named: BTreeMap<usize, (usize, Option<Arc<Node>>, Vec<ColumnId>)>,
 }
 
 fn internal(what: &str) -> SqlError {
@@ -184,22 +184,14 @@ impl Lowering {
             }
             Rel::Set(set) => {
                 let logical::SetOperation { op, all, columns, sides } = *set;
-                let mut lowered = Vec::with_capacity(sides.len());
-                for (side, ids) in sides {
-                    let below = ids.iter().copied().collect();
-                    let (node, layout) = self.lower(side, &below)?;
-                    let picks =
-                        ids.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
-                    lowered.push(pick(node, layout.len(), picks));
-                }
-                Ok((Arc::new(Node::Set { op, all, sides: lowered }), columns))
+                let sides = sides.into_iter().map(|side| self.side(side));
+                let sides = sides.collect::<Result<_, _>>()?;
+                Ok((Arc::new(Node::Set { op, all, sides }), columns))
             }
             Rel::With { name, definition, body } => {
                 let below = definition.columns().into_iter().collect();
                 let (definition, layout) = self.lower(*definition, &below)?;
-                let slot = self.named_count;
-                self.named_count += 1;
-                self.named.insert(name, (slot, definition.clone(), layout));
+                let slot = self.name(name, Some(definition.clone()), layout);
                 let (body, layout) = self.lower(*body, needed)?;
                 Ok((Arc::new(Node::With { name: slot, definition, body }), layout))
             }
@@ -210,7 +202,39 @@ impl Lowering {
                 let definition = definition.clone();
                 Ok((Arc::new(Node::Named { name: *slot, picks, definition }), columns))
             }
+            Rel::Recursive(query) => {
+                let logical::Recursion { name, all, columns, first, step } = *query;
+                let first = self.side(first)?;
+                let name = self.name(name, None, columns.clone());
+                let step = self.side(step)?;
+                Ok((Arc::new(Node::Recursive { name, all, first, step }), columns))
+            }
+            Rel::Functions(functions) => {
+                let logical::Functions { calls, mut columns, ordinality } = functions;
+                let mut placed = Vec::with_capacity(calls.len());
+                for (function, args) in calls {
+                    placed.push((function, self.place_all(args, &[])?));
+                }
+                columns.extend(ordinality);
+                let ordinality = ordinality.is_some();
+                Ok((Arc::new(Node::Functions { calls: placed, ordinality }), columns))
+            }
         }
+    }
+
+    /// Gives a query of WITH its number.
+    fn name(&mut self, name: usize, node: Option<Arc<Node>>, layout: Vec<ColumnId>) -> usize {
+        let slot = self.named_count;
+        self.named_count += 1;
+        self.named.insert(name, (slot, node, layout));
+        slot
+    }
+
+    /// Lowers a side of a set operation: its columns in order.
+    fn side(&mut self, (side, ids): (Rel, Vec<ColumnId>)) -> Result<Arc<Node>, SqlError> {
+        let (node, layout) = self.lower(side, &ids.iter().copied().collect())?;
+        let picks = ids.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
+        Ok(pick(node, layout.len(), picks))
     }
 
     fn sort(

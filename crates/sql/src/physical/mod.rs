@@ -17,6 +17,7 @@ pub(crate) use lower::lower_with;
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::expr::Expr;
+use crate::function::Function;
 use crate::logical::SetOp;
 use crate::plan::Access;
 use crate::response::Column;
@@ -61,8 +62,13 @@ pub(crate) enum Node {
     Set { op: SetOp, all: bool, sides: Vec<Arc<Node>> },
     /// A query of WITH, and the query that uses it.
     With { name: usize, definition: Arc<Node>, body: Arc<Node> },
-    /// The rows of a query of WITH: some of its columns.
-    Named { name: usize, picks: Vec<usize>, definition: Arc<Node> },
+    /// The rows of a query of WITH: some of its columns. In the step of a recursive query, those
+    /// of the round before, which have no definition.
+    Named { name: usize, picks: Vec<usize>, definition: Option<Arc<Node>> },
+    /// A query of WITH RECURSIVE, whose step reads the rows of the round before by a name.
+    Recursive { name: usize, all: bool, first: Arc<Node>, step: Arc<Node> },
+    /// The rows of functions side by side, perhaps with their number.
+    Functions { calls: Vec<(&'static Function, Vec<Expr>)>, ordinality: bool },
 }
 
 /// A scan of a table.

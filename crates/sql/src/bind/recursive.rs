@@ -1,0 +1,215 @@
+//! The queries of WITH, recursive ones among them.
+
+use super::query::{Bound, order_of};
+use super::{Binder, NamedQuery, Output};
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::logical::{JoinKind, Recursion, Rel, SetOp};
+use crate::names;
+use crate::types::Type;
+use sqlparser::ast::{self, SetExpr, SetQuantifier};
+
+/// The sides of a UNION that may be recursive.
+#[derive(Clone, Copy)]
+struct Union<'a> {
+    query: &'a ast::Query,
+    first: &'a SetExpr,
+    step: &'a SetExpr,
+    all: bool,
+}
+
+/// Returns the sides of a query that is a UNION.
+fn union_of(query: &ast::Query) -> Option<Union<'_>> {
+    let SetExpr::SetOperation { left, op: ast::SetOperator::Union, set_quantifier, right } =
+        &*query.body
+    else {
+        return None;
+    };
+    let all = match set_quantifier {
+        SetQuantifier::All => true,
+        SetQuantifier::None | SetQuantifier::Distinct => false,
+        _ => return None,
+    };
+    Some(Union { query, first: left, step: right, all })
+}
+
+fn rename(outputs: &mut [Output], columns: &[ast::TableAliasColumnDef]) {
+    for (output, renamed) in outputs.iter_mut().zip(columns) {
+        output.name = names::fold(&renamed.name);
+    }
+}
+
+fn misplaced(name: &str, place: &str) -> SqlError {
+    let message = format!("recursive reference to query \"{name}\" must not appear {place}");
+    SqlError::new("42P19", message)
+}
+
+impl Binder {
+    /// Binds the queries of WITH; returns their numbers, and true for those that are evaluated once
+    /// however they are used.
+    pub(super) fn bind_with(
+        &mut self,
+        with: &ast::With,
+    ) -> Result<Vec<(usize, Rel, bool)>, SqlError> {
+        let ast::With { with_token: _, recursive, cte_tables } = with;
+        let mut definitions = Vec::with_capacity(cte_tables.len());
+        let first = self.named.len();
+        for cte in cte_tables {
+            let ast::Cte { alias, query, from, materialized, closing_paren_token: _ } = cte;
+            if from.is_some() || alias.at.is_some() {
+                return Err(SqlError::unsupported("WITH … FROM"));
+            }
+            let name = names::fold(&alias.name);
+            if self.named[first..].iter().any(|named| named.name == name) {
+                let message = format!("WITH query name \"{name}\" specified more than once");
+                return Err(SqlError::new("42712", message));
+            }
+            let number = self.named_count;
+            self.named_count += 1;
+            let mut bound = match union_of(query).filter(|_| *recursive) {
+                Some(union) => self.bind_recursive(&name, union, &alias.columns)?,
+                None => self.bind_query(query)?,
+            };
+            if alias.columns.len() > bound.outputs.len() {
+                let message = format!(
+                    "WITH query \"{name}\" has {} columns available but {} columns specified",
+                    bound.outputs.len(),
+                    alias.columns.len()
+                );
+                return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+            }
+            rename(&mut bound.outputs, &alias.columns);
+            let outputs = bound.outputs;
+            self.named.push(NamedQuery { name, number, outputs });
+            let once = matches!(materialized, Some(ast::CteAsMaterialized::Materialized))
+                || bound.rel.is_volatile();
+            definitions.push((number, bound.rel, once));
+        }
+        Ok(definitions)
+    }
+
+    /// Binds a query of WITH RECURSIVE, whose second side may name the query itself.
+    fn bind_recursive(
+        &mut self,
+        name: &str,
+        union: Union<'_>,
+        columns: &[ast::TableAliasColumnDef],
+    ) -> Result<Bound, SqlError> {
+        let number = self.named_count;
+        self.named_count += 1;
+        let mut first = self.bind_side(union.first).map_err(|error| {
+            let is_own = error.sqlstate == state::UNDEFINED_TABLE
+                && error.message == format!("relation \"{name}\" does not exist");
+            if is_own { misplaced(name, "within its non-recursive term") } else { error }
+        })?;
+        rename(&mut first.outputs, columns);
+        let mut outputs = Vec::with_capacity(first.outputs.len());
+        let mut types = Vec::with_capacity(first.outputs.len());
+        for output in &first.outputs {
+            let ty = if output.unknown { Type::Text } else { self.columns[output.id].ty };
+            let id = self.computed(&output.name, ty);
+            outputs.push(Output { id, name: output.name.clone(), unknown: false });
+            types.push(ty);
+        }
+        let named = NamedQuery { name: name.to_owned(), number, outputs: outputs.clone() };
+        self.named.push(named);
+        let step = self.bind_side(union.step);
+        self.named.pop();
+        let mut step = step?;
+        if step.rel.uses_of(number) == 0 {
+            return self.bind_query(union.query);
+        }
+        step.rel.check_step(name, number)?;
+        let ast::Query { order_by, limit_clause, fetch, locks, with, .. } = union.query;
+        if !order_of(order_by.as_ref())?.by.is_empty() {
+            return Err(SqlError::unsupported("ORDER BY in a recursive query"));
+        }
+        if limit_clause.is_some() || fetch.is_some() {
+            return Err(SqlError::unsupported("LIMIT or OFFSET in a recursive query"));
+        }
+        if !locks.is_empty() || with.is_some() {
+            return Err(SqlError::unsupported("WITH or FOR UPDATE in a recursive query"));
+        }
+        if step.outputs.len() != outputs.len() {
+            let message = "each UNION query must have the same number of columns";
+            return Err(SqlError::new(state::SYNTAX, message));
+        }
+        for (at, (output, ty)) in step.outputs.iter().zip(&types).enumerate() {
+            let of_step = self.columns[output.id].ty;
+            let typed = |ty: Type| super::Typed::of(Expr::Column(output.id), ty);
+            let overall = match output.unknown {
+                true => Some(*ty),
+                false => self.meet(&[typed(*ty), typed(of_step)]).map_err(|error| SqlError {
+                    message: format!("UNION {}", error.message),
+                    ..error
+                })?,
+            };
+            if let Some(overall) = overall.filter(|overall| overall.base() != ty.base()) {
+                let message = format!(
+                    "recursive query \"{name}\" column {} has type {} in non-recursive term but type {} overall",
+                    at + 1,
+                    ty.name(),
+                    overall.name()
+                );
+                return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                    .hint("Cast the output of the non-recursive term to the correct type."));
+            }
+        }
+        let recursion = Recursion {
+            name: number,
+            all: union.all,
+            columns: outputs.iter().map(|output| output.id).collect(),
+            first: self.side(first, &types)?,
+            step: self.side(step, &types)?,
+        };
+        Ok(Bound { rel: Rel::Recursive(Box::new(recursion)), outputs })
+    }
+}
+
+impl Rel {
+    /// Checks that the step of a recursive query reads the rows of the round before once, and where
+    /// a round's rows follow from these alone.
+    fn check_step(&mut self, name: &str, number: usize) -> Result<(), SqlError> {
+        if self.uses_of(number) > 1 {
+            return Err(misplaced(name, "more than once"));
+        }
+        let mut in_subquery = 0;
+        for expr in self.exprs_mut() {
+            expr.each_subquery(&mut |subquery| in_subquery += subquery.rel.uses_of(number));
+        }
+        if in_subquery > 0 {
+            return Err(misplaced(name, "within a subquery"));
+        }
+        match self {
+            Rel::Join(join) => {
+                let (left, right) = (join.left.uses_of(number), join.right.uses_of(number));
+                if join.kind == JoinKind::Left && right > 0
+                    || join.kind == JoinKind::Full && left + right > 0
+                {
+                    return Err(misplaced(name, "within an outer join"));
+                }
+            }
+            Rel::Set(set) => {
+                // Sides whose rows do not count one by one.
+                let (first, place) = match set.op {
+                    SetOp::Union => (set.sides.len(), ""),
+                    SetOp::Intersect if !set.all => (set.sides.len(), ""),
+                    SetOp::Intersect => (0, "within INTERSECT"),
+                    SetOp::Except => (usize::from(!set.all), "within EXCEPT"),
+                };
+                if set.sides[first..].iter_mut().any(|(side, _)| side.uses_of(number) > 0) {
+                    return Err(misplaced(name, place));
+                }
+            }
+            Rel::Aggregate { input, .. } => {
+                if input.uses_of(number) > 0 {
+                    let message =
+                        "aggregate functions are not allowed in a recursive query's recursive term";
+                    return Err(SqlError::new("42P19", message));
+                }
+            }
+            _ => {}
+        }
+        self.inputs_mut().into_iter().try_for_each(|input| input.check_step(name, number))
+    }
+}

@@ -1,0 +1,79 @@
+//! Set-returning functions.
+
+use super::of::*;
+use super::pattern;
+use super::{Function, Rows, decimal_at, text_at, whole_at};
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::Scope;
+use crate::number;
+use crate::types::Type;
+use rust_decimal::Decimal;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::set("generate_series", &[INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),
+    Function::set("generate_series", &[INT4, INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),
+    Function::set("generate_series", &[INT8, INT8], AN_INT8, |a, _| integers(a, Type::Int8)),
+    Function::set("generate_series", &[INT8, INT8, INT8], AN_INT8, |a, _| integers(a, Type::Int8)),
+    Function::set("generate_series", &[NUMERIC, NUMERIC], A_NUMERIC, numerics),
+    Function::set("generate_series", &[NUMERIC, NUMERIC, NUMERIC], A_NUMERIC, numerics),
+    Function::set("regexp_split_to_table", &[TEXT, TEXT], A_TEXT, split_by_pattern),
+    Function::set("regexp_split_to_table", &[TEXT, TEXT, TEXT], A_TEXT, split_by_pattern),
+    Function::set("string_to_table", &[TEXT, TEXT], A_TEXT, split).lenient(),
+    Function::set("string_to_table", &[TEXT, TEXT, TEXT], A_TEXT, split).lenient(),
+];
+
+fn no_step() -> SqlError {
+    SqlError::new(state::INVALID_PARAMETER, "step size cannot equal zero")
+}
+
+/// The integers from a first to a last one. The series ends where the type does.
+fn integers(args: &[Datum], ty: Type) -> Result<Rows, SqlError> {
+    let (first, last) = (whole_at(args, 0)?, whole_at(args, 1)?);
+    let step = if args.len() > 2 { whole_at(args, 2)? } else { 1 };
+    if step == 0 {
+        return Err(no_step());
+    }
+    let is_in = move |n: &i64| if step > 0 { *n <= last } else { *n >= last };
+    let next = move |n: &i64| n.checked_add(step);
+    let series = std::iter::successors(Some(first), next).take_while(is_in);
+    Ok(Box::new(series.map(move |n| Ok(vec![number::integer(ty, n.into())?]))))
+}
+
+/// The numerics from a first to a last one.
+fn numerics(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
+    let (first, last) = (decimal_at(args, 0)?, decimal_at(args, 1)?);
+    let step = if args.len() > 2 { decimal_at(args, 2)? } else { Decimal::ONE };
+    if step.is_zero() {
+        return Err(no_step());
+    }
+    let is_in = move |n: &Decimal| if step.is_sign_positive() { *n <= last } else { *n >= last };
+    let next = move |n: &Decimal| n.checked_add(step);
+    let series = std::iter::successors(Some(first), next).take_while(is_in);
+    Ok(Box::new(series.map(|n| Ok(vec![Datum::Numeric(n)]))))
+}
+
+/// The parts of a text between the matches of a pattern.
+fn split_by_pattern(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
+    let flags = if args.len() > 2 { text_at(args, 2)? } else { "" };
+    let parts = pattern::split(text_at(args, 0)?, text_at(args, 1)?, flags)?;
+    Ok(Box::new(parts.into_iter().map(|part| Ok(vec![part]))))
+}
+
+/// The parts of a text between delimiters; its characters for a NULL delimiter. A part that is
+/// equal to the third argument is NULL.
+fn split(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
+    let Datum::Text(text) = &args[0] else { return Ok(Box::new(std::iter::empty())) };
+    let parts: Vec<&str> = match &args[1] {
+        _ if text.is_empty() => Vec::new(),
+        Datum::Text(delimiter) if delimiter.is_empty() => vec![text],
+        Datum::Text(delimiter) => text.split(&**delimiter).collect(),
+        _ => text.split("").filter(|part| !part.is_empty()).collect(),
+    };
+    let null = args.get(2).filter(|null| !null.is_null()).cloned();
+    let part = |part: &str| match Datum::text(part) {
+        part if null.as_ref() == Some(&part) => Ok(vec![Datum::Null]),
+        part => Ok(vec![part]),
+    };
+    Ok(Box::new(parts.into_iter().map(part).collect::<Vec<_>>().into_iter()))
+}
