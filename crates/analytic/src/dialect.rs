@@ -520,6 +520,7 @@ fn base(ty: meridian_sql::Type) -> DataType {
         Type::Date => DataType::Date,
         Type::Timestamp => DataType::Timestamp(None, ast::TimezoneInfo::None),
         Type::TimestampTz => DataType::Timestamp(None, ast::TimezoneInfo::WithTimeZone),
+        Type::Interval => DataType::Interval { fields: None, precision: None },
     }
 }
 

@@ -48,6 +48,7 @@ impl Kind {
             (Kind::Min | Kind::Max, ty) => ty,
             (Kind::Sum, Type::Int2 | Type::Int4) => Type::Int8,
             (Kind::Sum | Kind::Avg, Type::Float8) => Type::Float8,
+            (Kind::Sum | Kind::Avg, Type::Interval) => Type::Interval,
             (Kind::Sum | Kind::Avg, ty) if ty.is_number() => Type::Numeric(None),
             _ => return None,
         })
@@ -157,7 +158,12 @@ impl<'a> Groups<'a> {
                 (Kind::Or, Some(old)) => Some(if value == Datum::Bool(true) { value } else { old }),
                 (Kind::Min, Some(old)) => Some(if value.order(&old).is_lt() { value } else { old }),
                 (Kind::Max, Some(old)) => Some(if value.order(&old).is_gt() { value } else { old }),
+                (_, None) if aggregate.ty == Type::Interval => Some(value),
                 (_, None) => Some(cast::cast(value, wide, false)?),
+                (_, Some(Datum::Interval(old))) => match value {
+                    Datum::Interval(value) => Some(Datum::Interval(old.plus(value)?)),
+                    _ => None,
+                },
                 (_, Some(old)) => Some(number::arith(Arith::Add, wide, &old, &value)?),
             };
         }
@@ -174,6 +180,9 @@ impl<'a> Groups<'a> {
                     (_, None) => Datum::Null,
                     (Kind::Sum, Some(value)) => cast::cast(value, aggregate.ty, false)?,
                     (Kind::Avg, Some(Datum::Float8(x))) => Datum::Float8(x / sum.count as f64),
+                    (Kind::Avg, Some(Datum::Interval(interval))) => {
+                        Datum::Interval(interval.divided_by(sum.count as f64)?)
+                    }
                     (Kind::Avg, Some(value)) => Datum::Numeric(number::divide(
                         number::to_decimal(&value)?,
                         Decimal::from(sum.count),

@@ -65,6 +65,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         | (same @ Datum::Date(_), Type::Date)
         | (same @ Datum::Timestamp(_), Type::Timestamp)
         | (same @ Datum::TimestampTz(_), Type::TimestampTz)
+        | (same @ Datum::Interval(_), Type::Interval)
         | (same @ Datum::Text(_), Type::Text | Type::Varchar(None)) => same,
         (Datum::Text(text), Type::Varchar(Some(limit))) => {
             match limited(&text, limit, explicit, ty)? {

@@ -1,5 +1,6 @@
 //! One value of a row.
 
+use crate::interval::Interval;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -37,6 +38,8 @@ pub enum Datum {
     Timestamp(i64),
     /// Microseconds since 2000-01-01 00:00:00 UTC.
     TimestampTz(i64),
+    /// `interval`
+    Interval(Interval),
 }
 
 impl Datum {
@@ -66,6 +69,7 @@ impl Datum {
             Datum::Date(_) => Type::Date,
             Datum::Timestamp(_) => Type::Timestamp,
             Datum::TimestampTz(_) => Type::TimestampTz,
+            Datum::Interval(_) => Type::Interval,
         })
     }
 
@@ -99,6 +103,7 @@ impl Datum {
             (Timestamp(a) | TimestampTz(a), Date(b)) => {
                 a.cmp(&(i64::from(*b) * crate::datetime::DAY_US))
             }
+            (Interval(a), Interval(b)) => a.order(*b),
             (Numeric(a), Numeric(b)) => a.cmp(b),
             (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
             (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),

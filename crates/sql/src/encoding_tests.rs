@@ -3,12 +3,13 @@
 
 use crate::catalog::{ColumnDef, Index, IndexPart, Table};
 use crate::datum::Datum;
+use crate::interval::Interval;
 use crate::types::Type;
 use crate::{key, kv, parse, row};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 
-const TYPES: [Type; 12] = [
+const TYPES: [Type; 13] = [
     Type::Bool,
     Type::Int2,
     Type::Int4,
@@ -21,6 +22,7 @@ const TYPES: [Type; 12] = [
     Type::Date,
     Type::Timestamp,
     Type::TimestampTz,
+    Type::Interval,
 ];
 
 fn value(ty: Type) -> BoxedStrategy<Datum> {
@@ -53,6 +55,14 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
         }
         Type::TimestampTz => (-60_000_000_000_000_000i64..200_000_000_000_000_000)
             .prop_map(Datum::TimestampTz)
+            .boxed(),
+        // Few lengths, so that some are equal.
+        Type::Interval => (
+            prop_oneof![any::<i32>(), -2i32..3],
+            prop_oneof![any::<i32>(), (-2i32..3).prop_map(|months| months * 30)],
+            prop_oneof![any::<i64>(), (-2i64..3).prop_map(|days| days * 86_400_000_000)],
+        )
+            .prop_map(|(months, days, micros)| Datum::Interval(Interval { months, days, micros }))
             .boxed(),
         _ => "[a-c\u{0}\u{1}\u{ff}é]{0,6}".prop_map(Datum::text).boxed(),
     }

@@ -2,6 +2,7 @@
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::interval::Interval;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -38,6 +39,11 @@ impl Datum {
             Datum::Uuid(id) => out.extend(id.as_bytes()),
             Datum::Date(days) => out.extend(days.to_be_bytes()),
             Datum::Timestamp(us) | Datum::TimestampTz(us) => out.extend(us.to_be_bytes()),
+            Datum::Interval(Interval { months, days, micros }) => {
+                out.extend(micros.to_be_bytes());
+                out.extend(days.to_be_bytes());
+                out.extend(months.to_be_bytes());
+            }
         }
         true
     }
@@ -69,6 +75,19 @@ impl Datum {
             Type::Date => Datum::Date(i32::from_be_bytes(fixed(ty, bytes)?)),
             Type::Timestamp => Datum::Timestamp(i64::from_be_bytes(fixed(ty, bytes)?)),
             Type::TimestampTz => Datum::TimestampTz(i64::from_be_bytes(fixed(ty, bytes)?)),
+            Type::Interval => {
+                let [micros, parts] = [0, 8].map(|at| bytes.get(at..at + 8));
+                let micros = fixed(ty, micros.unwrap_or_default())?;
+                let parts = i64::from_be_bytes(fixed(ty, parts.unwrap_or_default())?);
+                if bytes.len() != 16 {
+                    return Err(incorrect(ty));
+                }
+                Datum::Interval(Interval {
+                    micros: i64::from_be_bytes(micros),
+                    days: (parts >> 32) as i32,
+                    months: parts as i32,
+                })
+            }
         })
     }
 }

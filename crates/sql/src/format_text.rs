@@ -3,6 +3,7 @@
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::interval::Interval;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -45,6 +46,7 @@ impl Datum {
             Datum::Date(days) => datetime::date_to_text(*days, out),
             Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
             Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
+            Datum::Interval(interval) => _ = write!(out, "{interval}"),
         }
         true
     }
@@ -100,6 +102,7 @@ impl Datum {
             Type::Date => Datum::Date(datetime::date_from_text(text)?),
             Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
             Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
+            Type::Interval => Datum::Interval(Interval::from_text(text)?),
         })
     }
 }

@@ -12,11 +12,13 @@
 //!   numeric   34 + 16 bytes of the whole part, 12 bytes of 28 digits behind the point
 //!   text      40 + bytes, 00 escaped as 00 FF, ended by 00 01 (bytea: 42)
 //!   uuid      44 + 16 bytes
+//!   interval  46 + 10 bytes of the length in microseconds, a month as 30 days
 //!   NULL      F0
 //! ```
 
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::interval::Interval;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -29,6 +31,9 @@ const DECIMAL: u8 = 0x34;
 const TEXT: u8 = 0x40;
 const BYTES: u8 = 0x42;
 const UUID: u8 = 0x44;
+const INTERVAL: u8 = 0x46;
+/// The bytes of an interval's length.
+const INTERVAL_BYTES: usize = 10;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -57,6 +62,7 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.push(UUID);
             out.extend(id.as_bytes());
         }
+        Datum::Interval(interval) => write_interval(*interval, out),
     }
     if descending {
         out[from..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -92,6 +98,13 @@ fn write_decimal(n: Decimal, out: &mut Vec<u8>) {
     out.extend(&digits.to_be_bytes()[4..]);
 }
 
+/// Writes the length, above zero: equal intervals of different parts have one key.
+fn write_interval(interval: Interval, out: &mut Vec<u8>) {
+    out.push(INTERVAL);
+    let length = interval.length() + (1 << (INTERVAL_BYTES * 8 - 1));
+    out.extend(&length.to_be_bytes()[16 - INTERVAL_BYTES..]);
+}
+
 fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         out.push(byte);
@@ -102,10 +115,10 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend([0, 1]);
 }
 
-/// True if a key of this type determines the whole value. A number's scale, and the sign of a zero,
-/// are lost.
+/// True if a key of this type determines the whole value. A number's scale, the sign of a zero,
+/// and an interval's parts are lost.
 pub(crate) const fn is_exact(ty: Type) -> bool {
-    !matches!(ty, Type::Numeric(_) | Type::Float8)
+    !matches!(ty, Type::Numeric(_) | Type::Float8 | Type::Interval)
 }
 
 /// Decodes keys, value by value.
@@ -162,6 +175,7 @@ impl<'a> Reader<'a> {
             FLOAT => 8,
             DECIMAL => 28,
             UUID => 16,
+            INTERVAL => INTERVAL_BYTES,
             TEXT | BYTES => {
                 self.escaped(invert)?;
                 0

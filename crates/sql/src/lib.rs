@@ -27,7 +27,7 @@
 //! ```
 //!
 //! Not done: windows, grouping sets, WITH RECURSIVE and functions in FROM (an [`Analytic`] engine
-//! runs statements with them; without one they fail with 0A000); intervals; CHECK and foreign keys;
+//! runs statements with them; without one they fail with 0A000); CHECK and foreign keys;
 //! DROP COLUMN and changes of a column's type. `statement_timeout` and
 //! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
 //! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
@@ -64,6 +64,7 @@ mod format_binary;
 mod format_text;
 mod function;
 mod heading;
+mod interval;
 mod key;
 mod kv;
 mod limits;
@@ -102,6 +103,7 @@ pub use datum::Datum;
 pub use engine::Engine;
 pub use error::{SqlError, state};
 pub use expr::Facts;
+pub use interval::Interval;
 pub use limits::check_value;
 pub use memory::{Held, QueryMemory};
 pub use parse::{ChosenProtocol, GroupMembers};

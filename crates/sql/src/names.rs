@@ -127,10 +127,14 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         }
         DataType::Timestamp(..) | DataType::TimestampNtz(_) => Type::TimestampTz,
         DataType::Custom(name, _) if function_name(name) == "timestamptz" => Type::TimestampTz,
+        DataType::Interval { fields: None, precision: None } => Type::Interval,
+        DataType::Interval { .. } => {
+            return Err(SqlError::unsupported("a type interval with fields or a precision"));
+        }
         DataType::Custom(name, _) if function_name(name) == "bpchar" => Type::Char(0),
         other => {
             return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))
-                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz."));
+                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, interval."));
         }
     })
 }

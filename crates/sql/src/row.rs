@@ -7,6 +7,7 @@
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::interval::Interval;
 use crate::key;
 use crate::types::Type;
 use bytes::Bytes;
@@ -39,6 +40,11 @@ pub(crate) fn encode(table: &Table, row: &[Datum]) -> Vec<u8> {
             Datum::Text(text) => write_bytes(text.as_bytes(), &mut out),
             Datum::Bytes(bytes) => write_bytes(bytes, &mut out),
             Datum::Uuid(id) => out.extend(id.as_bytes()),
+            Datum::Interval(Interval { months, days, micros }) => {
+                write_signed((*months).into(), &mut out);
+                write_signed((*days).into(), &mut out);
+                write_signed((*micros).into(), &mut out);
+            }
         }
     }
     out
@@ -159,6 +165,11 @@ impl<'a> Source<'a> {
                 self.take(1)?;
                 self.varint()?;
             }
+            Type::Interval => {
+                for _ in 0..3 {
+                    self.varint()?;
+                }
+            }
             _ => _ = self.varint()?,
         }
         Ok(())
@@ -201,6 +212,11 @@ impl<'a> Source<'a> {
                 id.copy_from_slice(self.take(16)?);
                 Datum::Uuid(uuid::Uuid::from_bytes(id))
             }
+            Type::Interval => Datum::Interval(Interval {
+                months: self.signed()?.try_into().map_err(wrong)?,
+                days: self.signed()?.try_into().map_err(wrong)?,
+                micros: self.signed()?.try_into().map_err(wrong)?,
+            }),
         })
     }
 }

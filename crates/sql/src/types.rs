@@ -33,6 +33,8 @@ pub enum Type {
     Timestamp,
     /// `timestamp with time zone`
     TimestampTz,
+    /// `interval`
+    Interval,
 }
 
 impl Type {
@@ -51,6 +53,7 @@ impl Type {
             Type::Date => 1082,
             Type::Timestamp => 1114,
             Type::TimestampTz => 1184,
+            Type::Interval => 1186,
             Type::Numeric(_) => 1700,
             Type::Uuid => 2950,
         }
@@ -72,6 +75,7 @@ impl Type {
             1082 => Type::Date,
             1114 => Type::Timestamp,
             1184 => Type::TimestampTz,
+            1186 => Type::Interval,
             1700 => Type::Numeric(None),
             2950 => Type::Uuid,
             _ => return None,
@@ -109,6 +113,7 @@ impl Type {
             Type::Date => "date",
             Type::Timestamp => "timestamp without time zone",
             Type::TimestampTz => "timestamp with time zone",
+            Type::Interval => "interval",
         }
     }
 
@@ -119,7 +124,7 @@ impl Type {
             Type::Int2 => 2,
             Type::Int4 | Type::Date => 4,
             Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => 8,
-            Type::Uuid => 16,
+            Type::Uuid | Type::Interval => 16,
             _ => -1,
         }
     }

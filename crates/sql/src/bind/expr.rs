@@ -9,6 +9,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
 use crate::function::{self, Function};
+use crate::interval::{Fields, Interval};
 use crate::names;
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
@@ -31,6 +32,19 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
         BinaryOperator::PGCustomBinaryOperator(parts) => parts.last()?,
         _ => return None,
     })
+}
+
+/// Returns the value of `INTERVAL '…'`, perhaps with fields.
+fn interval_literal(literal: &ast::Interval) -> Result<Typed, SqlError> {
+    let fields = Fields::of(literal)?;
+    let ast::Expr::Value(value) = &*literal.value else {
+        return Err(SqlError::unsupported(format!("the expression {literal}")));
+    };
+    let Some(text) = value.value.clone().into_string() else {
+        return Err(SqlError::unsupported(format!("the expression {literal}")));
+    };
+    let interval = Interval::from_text_of(&text, fields)?;
+    Ok(Typed::of(Expr::Const(Datum::Interval(interval)), Type::Interval))
 }
 
 impl Binder {
@@ -113,6 +127,7 @@ impl Binder {
                 let text = typed.value.value.clone().into_string().unwrap_or_default();
                 Typed::of(Expr::Const(cast::cast(Datum::from_text(ty, &text)?, ty, true)?), ty)
             }
+            ast::Expr::Interval(literal) => interval_literal(literal)?,
             ast::Expr::Nested(inner) => self.bind(inner)?,
             ast::Expr::Cast { expr, data_type, .. } => {
                 let ty = names::data_type(data_type)?;

@@ -21,6 +21,7 @@ enum Category {
     Numeric,
     Text,
     Time,
+    Span,
     Other,
 }
 
@@ -30,13 +31,14 @@ fn category(ty: Type) -> Category {
         ty if ty.is_number() => Category::Numeric,
         ty if ty.is_text() => Category::Text,
         Type::Date | Type::Timestamp | Type::TimestampTz => Category::Time,
+        Type::Interval => Category::Span,
         _ => Category::Other,
     }
 }
 
 /// True for the types that a conversion prefers.
 fn is_preferred(ty: Type) -> bool {
-    matches!(ty, Type::Bool | Type::Float8 | Type::Text | Type::TimestampTz)
+    matches!(ty, Type::Bool | Type::Float8 | Type::Text | Type::TimestampTz | Type::Interval)
 }
 
 impl Function {

@@ -143,7 +143,6 @@ pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
         26 => "oid",
         700 => "real",
         705 => "unknown",
-        1186 => "interval",
         2205 => "regclass",
         2206 => "regtype",
         oid => {
