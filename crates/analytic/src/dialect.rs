@@ -521,6 +521,10 @@ fn base(ty: meridian_sql::Type) -> DataType {
         Type::Timestamp => DataType::Timestamp(None, ast::TimezoneInfo::None),
         Type::TimestampTz => DataType::Timestamp(None, ast::TimezoneInfo::WithTimeZone),
         Type::Interval => DataType::Interval { fields: None, precision: None },
+        Type::Array(element) => DataType::Array(ast::ArrayElemTypeDef::SquareBracket(
+            Box::new(base(element.ty())),
+            None,
+        )),
     }
 }
 

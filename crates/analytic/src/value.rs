@@ -49,6 +49,8 @@ pub(crate) fn arrow_type(ty: Type) -> DataType {
         Type::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
         Type::TimestampTz => DataType::Timestamp(TimeUnit::Microsecond, Some(ZONE.into())),
         Type::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+        // Tables with arrays are refused before.
+        Type::Array(_) => DataType::Null,
     }
 }
 

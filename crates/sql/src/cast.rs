@@ -7,6 +7,7 @@ use crate::number;
 use crate::types::Type;
 use rust_decimal::RoundingStrategy;
 use rust_decimal::prelude::ToPrimitive;
+use std::sync::Arc;
 
 /// True if a value of one type is converted to another implicitly: number to wider number, text to
 /// text, date to timestamp.
@@ -19,6 +20,9 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
         Type::Float8 => Some(5),
         _ => None,
     };
+    if let (Some(from), Some(to)) = (from.element(), to.element()) {
+        return is_implicit(from, to);
+    }
     from.base() == to.base()
         || (from.is_text() && to.is_text())
         || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
@@ -31,6 +35,9 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
 
 /// Whether a value of one type may be stored in a column of another.
 pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
+    if let (Some(from), Some(to)) = (from.element(), to.element()) {
+        return is_assignable(from, to);
+    }
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
     is_implicit(from, to)
         || (from.is_number() && to.is_number())
@@ -40,6 +47,9 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
 
 /// Whether an explicit cast exists.
 pub(crate) fn exists(from: Type, to: Type) -> bool {
+    if let (Some(from), Some(to)) = (from.element(), to.element()) {
+        return exists(from, to);
+    }
     is_assignable(from, to)
         || from.is_text()
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
@@ -81,6 +91,14 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
                 None if trimmed.len() == text.len() => Datum::Text(text),
                 None => Datum::text(trimmed),
             }
+        }
+        (Datum::Array(array), Type::Array(element)) => {
+            let element = element.ty();
+            if array.element == element && element.modifier() < 0 {
+                return Ok(Datum::Array(array));
+            }
+            let element_cast = |datum: &Datum| cast(datum.clone(), element, explicit);
+            Datum::Array(Arc::new(array.map(element.base(), element_cast)?))
         }
         (Datum::Text(text), to) => cast(Datum::from_text(to, &text)?, to, explicit)?,
         (Datum::Bool(b), Type::Int4) => Datum::Int4(b.into()),

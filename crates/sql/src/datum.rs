@@ -1,5 +1,6 @@
 //! One value of a row.
 
+use crate::array::Array;
 use crate::interval::Interval;
 use crate::types::Type;
 use bytes::Bytes;
@@ -40,6 +41,8 @@ pub enum Datum {
     TimestampTz(i64),
     /// `interval`
     Interval(Interval),
+    /// An array.
+    Array(Arc<Array>),
 }
 
 impl Datum {
@@ -54,7 +57,7 @@ impl Datum {
     }
 
     /// Returns its type; NULL has none.
-    pub const fn type_of(&self) -> Option<Type> {
+    pub fn type_of(&self) -> Option<Type> {
         Some(match self {
             Datum::Null => return None,
             Datum::Bool(_) => Type::Bool,
@@ -70,6 +73,7 @@ impl Datum {
             Datum::Timestamp(_) => Type::Timestamp,
             Datum::TimestampTz(_) => Type::TimestampTz,
             Datum::Interval(_) => Type::Interval,
+            Datum::Array(array) => array.element.array(),
         })
     }
 
@@ -104,6 +108,7 @@ impl Datum {
                 a.cmp(&(i64::from(*b) * crate::datetime::DAY_US))
             }
             (Interval(a), Interval(b)) => a.order(*b),
+            (Array(a), Array(b)) => a.order(b),
             (Numeric(a), Numeric(b)) => a.cmp(b),
             (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
             (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),

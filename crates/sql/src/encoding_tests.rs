@@ -1,6 +1,7 @@
 //! Tests that keys keep the order of values, that every encoding reads back, and that invalid bytes
 //! are rejected without a panic.
 
+use crate::array::{Array, Dimension};
 use crate::catalog::{ColumnDef, Index, IndexPart, Table};
 use crate::datum::Datum;
 use crate::interval::Interval;
@@ -9,7 +10,7 @@ use crate::{key, kv, parse, row};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 
-const TYPES: [Type; 13] = [
+const TYPES: [Type; 15] = [
     Type::Bool,
     Type::Int2,
     Type::Int4,
@@ -23,6 +24,8 @@ const TYPES: [Type; 13] = [
     Type::Timestamp,
     Type::TimestampTz,
     Type::Interval,
+    Type::Int4.array(),
+    Type::Text.array(),
 ];
 
 fn value(ty: Type) -> BoxedStrategy<Datum> {
@@ -64,6 +67,20 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
         )
             .prop_map(|(months, days, micros)| Datum::Interval(Interval { months, days, micros }))
             .boxed(),
+        Type::Array(element) => {
+            let element = element.ty();
+            let nullable = prop_oneof![4 => value(element), 1 => Just(Datum::Null)];
+            (proptest::collection::vec(nullable, 0..5), -1i32..2, any::<bool>())
+                .prop_map(move |(values, lower, nested)| {
+                    let mut dimensions = vec![Dimension { lower, length: values.len() }];
+                    if nested {
+                        dimensions.insert(0, Dimension { lower: 1, length: 1 });
+                    }
+                    let array = Array::with(element, dimensions, values).expect("an array");
+                    Datum::Array(array.into())
+                })
+                .boxed()
+        }
         _ => "[a-c\u{0}\u{1}\u{ff}é]{0,6}".prop_map(Datum::text).boxed(),
     }
 }

@@ -36,6 +36,7 @@ pub mod state {
     pub const DUPLICATE_DATABASE: &str = "42P04";
     pub const NO_DATABASE: &str = "3D000";
     pub const INVALID_LIMIT: &str = "2201W";
+    pub const ARRAY_SUBSCRIPT: &str = "2202E";
     pub const INVALID_PARAMETER: &str = "22023";
     pub const BAD_TEXT: &str = "22P02";
     pub const BAD_BINARY: &str = "22P03";

@@ -1,5 +1,6 @@
 //! Expressions, bound to columns and types, and their evaluation in three-valued logic.
 
+use crate::array::Array;
 use crate::cast;
 use crate::consistency::Guarantees;
 use crate::datum::Datum;
@@ -98,6 +99,13 @@ impl Compare {
     }
 }
 
+/// Whether a comparison must be true for any element of an array or for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quantifier {
+    Any,
+    All,
+}
+
 /// An arithmetic operator; both sides have the type of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arith {
@@ -130,6 +138,11 @@ pub(crate) enum Expr {
     /// IS [NOT] TRUE / FALSE: the tested value, and true if negated.
     IsBool(Box<Expr>, bool, bool),
     In(Box<Expr>, Vec<Expr>, bool),
+    /// A comparison of the left side with the elements of an array: true for any of them, or for
+    /// all.
+    Each(Compare, Quantifier, Box<(Expr, Expr)>),
+    /// An array of elements, or of arrays.
+    Array(Vec<Expr>, Type),
     Like {
         text: Box<Expr>,
         pattern: Box<Expr>,
@@ -227,6 +240,24 @@ impl Expr {
                 }
                 result
             }
+            Expr::Each(op, quantifier, sides) => {
+                let (left, right) = (sides.0.eval(row, scope)?, sides.1.eval(row, scope)?);
+                let Datum::Array(array) = right else { return Ok(Datum::Null) };
+                let decisive = *quantifier == Quantifier::Any;
+                let mut result = Datum::Bool(!decisive);
+                for value in array.values() {
+                    if left.is_null() || value.is_null() {
+                        result = Datum::Null;
+                    } else if op.holds(left.order(value)) == decisive {
+                        return Ok(Datum::Bool(decisive));
+                    }
+                }
+                result
+            }
+            Expr::Array(parts, element) => {
+                let parts = parts.iter().map(|part| part.eval(row, scope));
+                Datum::Array(Arc::new(Array::of_parts(*element, parts.collect::<Result<_, _>>()?)?))
+            }
             Expr::Like { text, pattern, escape, negated, fold } => {
                 match (text.eval(row, scope)?, pattern.eval(row, scope)?) {
                     (Datum::Text(text), Datum::Text(pattern)) => {
@@ -291,11 +322,18 @@ impl Expr {
         visit(self);
         match self {
             Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now | Expr::Subquery(_) => {}
-            Expr::Arith(_, _, sides) | Expr::Compare(_, sides) | Expr::Distinct(sides, _) => {
+            Expr::Arith(_, _, sides)
+            | Expr::Compare(_, sides)
+            | Expr::Each(_, _, sides)
+            | Expr::Distinct(sides, _) => {
                 sides.0.walk(visit);
                 sides.1.walk(visit);
             }
-            Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Call(_, all) => {
+            Expr::And(all)
+            | Expr::Or(all)
+            | Expr::Coalesce(all)
+            | Expr::Call(_, all)
+            | Expr::Array(all, _) => {
                 all.iter().for_each(|part| part.walk(visit));
             }
             Expr::Not(inner)
@@ -328,12 +366,17 @@ impl Expr {
             Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now | Expr::Subquery(_) => {
                 Vec::new()
             }
-            Expr::Arith(_, _, sides) | Expr::Compare(_, sides) | Expr::Distinct(sides, _) => {
+            Expr::Arith(_, _, sides)
+            | Expr::Compare(_, sides)
+            | Expr::Each(_, _, sides)
+            | Expr::Distinct(sides, _) => {
                 vec![&mut sides.0, &mut sides.1]
             }
-            Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Call(_, all) => {
-                all.iter_mut().collect()
-            }
+            Expr::And(all)
+            | Expr::Or(all)
+            | Expr::Coalesce(all)
+            | Expr::Call(_, all)
+            | Expr::Array(all, _) => all.iter_mut().collect(),
             Expr::Not(inner)
             | Expr::IsNull(inner, _)
             | Expr::IsBool(inner, _, _)

@@ -1,5 +1,6 @@
 //! PostgreSQL's binary format of values.
 
+use crate::array::{Array, Dimension, MOST_DIMENSIONS};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
@@ -44,6 +45,7 @@ impl Datum {
                 out.extend(days.to_be_bytes());
                 out.extend(months.to_be_bytes());
             }
+            Datum::Array(array) => write_array(array, ty, out),
         }
         true
     }
@@ -75,6 +77,7 @@ impl Datum {
             Type::Date => Datum::Date(i32::from_be_bytes(fixed(ty, bytes)?)),
             Type::Timestamp => Datum::Timestamp(i64::from_be_bytes(fixed(ty, bytes)?)),
             Type::TimestampTz => Datum::TimestampTz(i64::from_be_bytes(fixed(ty, bytes)?)),
+            Type::Array(element) => Datum::Array(read_array(element.ty(), bytes)?.into()),
             Type::Interval => {
                 let [micros, parts] = [0, 8].map(|at| bytes.get(at..at + 8));
                 let micros = fixed(ty, micros.unwrap_or_default())?;
@@ -90,6 +93,74 @@ impl Datum {
             }
         })
     }
+}
+
+/// Writes the number of dimensions, whether there are NULLs, the element's object id, the length
+/// and lower bound of each dimension, then the elements behind their lengths.
+fn write_array(array: &Array, ty: Type, out: &mut Vec<u8>) {
+    let element = ty.element().unwrap_or(array.element);
+    let has_null = array.values().iter().any(Datum::is_null);
+    out.extend((array.dimensions().len() as u32).to_be_bytes());
+    out.extend(u32::from(has_null).to_be_bytes());
+    out.extend(element.oid().to_be_bytes());
+    for dimension in array.dimensions() {
+        out.extend((dimension.length as u32).to_be_bytes());
+        out.extend(dimension.lower.to_be_bytes());
+    }
+    for value in array.values() {
+        let at = out.len();
+        out.extend((-1i32).to_be_bytes());
+        if value.write_binary(element, out) {
+            let length = (out.len() - at - 4) as u32;
+            out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+}
+
+fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
+    let ty = element.array();
+    let mut rest = bytes;
+    let mut number = || -> Result<i32, SqlError> {
+        let (first, others) = rest.split_first_chunk().ok_or_else(|| incorrect(ty))?;
+        rest = others;
+        Ok(i32::from_be_bytes(*first))
+    };
+    let (count, flags, oid) = (number()?, number()?, number()?);
+    if !(0..=MOST_DIMENSIONS as i32).contains(&count) || !(0..=1).contains(&flags) {
+        return Err(incorrect(ty));
+    }
+    let found = u32::try_from(oid).ok().and_then(Type::from_oid);
+    if found.map(Type::base) != Some(element.base()) {
+        return Err(SqlError::new(state::TYPE_MISMATCH, "wrong element type"));
+    }
+    let mut dimensions = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let length = usize::try_from(number()?).map_err(|_| incorrect(ty))?;
+        dimensions.push(Dimension { length, lower: number()? });
+    }
+    let mut values = Vec::new();
+    let of_lengths = dimensions.iter().try_fold(1usize, |n, dim| n.checked_mul(dim.length));
+    // Each element has at least its length.
+    let most = rest.len() / 4;
+    let total = if dimensions.is_empty() { Some(0) } else { of_lengths };
+    for _ in 0..total.filter(|total| *total <= most).ok_or_else(|| incorrect(ty))? {
+        let (length, others) = rest.split_first_chunk().ok_or_else(|| incorrect(ty))?;
+        let length = i32::from_be_bytes(*length);
+        if length == -1 {
+            rest = others;
+            values.push(Datum::Null);
+            continue;
+        }
+        let length = usize::try_from(length).map_err(|_| incorrect(ty))?;
+        let (value, others) = others.split_at_checked(length).ok_or_else(|| incorrect(ty))?;
+        rest = others;
+        let datum = Datum::from_binary(element, value)?;
+        values.push(crate::cast::cast(datum, element, false)?);
+    }
+    if !rest.is_empty() {
+        return Err(incorrect(ty));
+    }
+    Array::with(element, dimensions, values)
 }
 
 fn incorrect(ty: Type) -> SqlError {

@@ -1,5 +1,6 @@
 //! PostgreSQL's text format of values.
 
+use crate::array::Array;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -47,6 +48,7 @@ impl Datum {
             Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
             Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
             Datum::Interval(interval) => _ = write!(out, "{interval}"),
+            Datum::Array(array) => _ = write!(out, "{array}"),
         }
         true
     }
@@ -103,6 +105,7 @@ impl Datum {
             Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
             Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
             Type::Interval => Datum::Interval(Interval::from_text(text)?),
+            Type::Array(element) => Datum::Array(Array::from_text(element.ty(), text)?.into()),
         })
     }
 }

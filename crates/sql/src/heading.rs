@@ -24,6 +24,7 @@ fn named(expr: &Expr) -> Option<(String, bool)> {
         },
         Expr::TypedString(typed) => weak_type(&typed.data_type),
         Expr::Interval(_) => Some(("interval".into(), false)),
+        Expr::CompoundFieldAccess { root, .. } => named(root),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => named(inner),
         Expr::Case { else_result, .. } => match else_result.as_deref().and_then(named) {
             Some((name, true)) => Some((name, true)),

@@ -7,15 +7,19 @@
 //!
 //! ```text
 //!   boolean   08 or 09
-//!   integer   20 + length of the magnitude (1F - length when negative), then its bytes; days and microseconds, too
+//! integer   20 + length of the magnitude (1F - length when negative), then its bytes; days and
+//! microseconds, too
 //!   float     30 + 8 bytes, flipped so that they compare like the numbers
 //!   numeric   34 + 16 bytes of the whole part, 12 bytes of 28 digits behind the point
 //!   text      40 + bytes, 00 escaped as 00 FF, ended by 00 01 (bytea: 42)
 //!   uuid      44 + 16 bytes
 //!   interval  46 + 10 bytes of the length in microseconds, a month as 30 days
+//! array     48 + (01 and the element) for each element, ended by 00 and the lengths and lower
+//! bounds of the dimensions
 //!   NULL      F0
 //! ```
 
+use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
@@ -34,6 +38,7 @@ const UUID: u8 = 0x44;
 const INTERVAL: u8 = 0x46;
 /// The bytes of an interval's length.
 const INTERVAL_BYTES: usize = 10;
+const ARRAY: u8 = 0x48;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -63,6 +68,7 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.extend(id.as_bytes());
         }
         Datum::Interval(interval) => write_interval(*interval, out),
+        Datum::Array(array) => write_array(array, out),
     }
     if descending {
         out[from..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -105,6 +111,19 @@ fn write_interval(interval: Interval, out: &mut Vec<u8>) {
     out.extend(&length.to_be_bytes()[16 - INTERVAL_BYTES..]);
 }
 
+/// Writes the elements, then the number of dimensions, their lengths, their lower bounds.
+fn write_array(array: &Array, out: &mut Vec<u8>) {
+    out.push(ARRAY);
+    for value in array.values() {
+        out.push(1);
+        write(value, false, out);
+    }
+    let dimensions = array.dimensions();
+    out.extend([0, dimensions.len() as u8]);
+    dimensions.iter().for_each(|dimension| write_integer(dimension.length as i64, out));
+    dimensions.iter().for_each(|dimension| write_integer(dimension.lower.into(), out));
+}
+
 fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         out.push(byte);
@@ -116,9 +135,9 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// True if a key of this type determines the whole value. A number's scale, the sign of a zero,
-/// and an interval's parts are lost.
+/// and an interval's parts are lost; arrays are stored a second time.
 pub(crate) const fn is_exact(ty: Type) -> bool {
-    !matches!(ty, Type::Numeric(_) | Type::Float8 | Type::Interval)
+    !matches!(ty, Type::Numeric(_) | Type::Float8 | Type::Interval | Type::Array(_))
 }
 
 /// Decodes keys, value by value.
@@ -168,6 +187,10 @@ impl<'a> Reader<'a> {
 
     /// Skips a value of any type.
     pub(crate) fn skip(&mut self, descending: bool) -> Result<(), SqlError> {
+        self.skip_value(descending, false)
+    }
+
+    fn skip_value(&mut self, descending: bool, in_array: bool) -> Result<(), SqlError> {
         let invert = if descending { 0xFF } else { 0 };
         let tag = self.byte(invert)?;
         let length = match tag {
@@ -178,6 +201,15 @@ impl<'a> Reader<'a> {
             INTERVAL => INTERVAL_BYTES,
             TEXT | BYTES => {
                 self.escaped(invert)?;
+                0
+            }
+            ARRAY if !in_array => {
+                while self.byte(invert)? == 1 {
+                    self.skip_value(descending, true)?;
+                }
+                for _ in 0..2 * usize::from(self.byte(invert)?) {
+                    self.skip_value(descending, true)?;
+                }
                 0
             }
             _ if (INTEGER_ZERO - 9..=INTEGER_ZERO + 8).contains(&tag) => integer_length(tag),

@@ -37,6 +37,7 @@ extern crate self as meridian_sql;
 
 mod aggregate;
 mod analytic;
+mod array;
 mod backfill;
 mod bind;
 mod bulk;

@@ -104,12 +104,17 @@ impl Drop for Held {
 
 /// Returns the approximate size of a row, in bytes.
 pub(crate) fn weight(row: &[Datum]) -> usize {
-    let behind = |datum: &Datum| match datum {
+    size_of::<Vec<Datum>>() + 16 + size_of_val(row) + row.iter().map(behind).sum::<usize>()
+}
+
+/// Returns the bytes that a value takes behind itself.
+fn behind(datum: &Datum) -> usize {
+    match datum {
         Datum::Text(text) => text.len() + 32,
         Datum::Bytes(bytes) => bytes.len() + 32,
+        Datum::Array(array) => weight(array.values()) + 64,
         _ => 0,
-    };
-    size_of::<Vec<Datum>>() + 16 + size_of_val(row) + row.iter().map(behind).sum::<usize>()
+    }
 }
 
 #[cfg(test)]

@@ -132,6 +132,10 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
             return Err(SqlError::unsupported("a type interval with fields or a precision"));
         }
         DataType::Custom(name, _) if function_name(name) == "bpchar" => Type::Char(0),
+        // A length and further dimensions are no part of the type.
+        DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
+            data_type(element)?.array()
+        }
         other => {
             return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))
                 .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, interval."));

@@ -8,7 +8,7 @@
 use crate::catalog::{IndexPart, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::{Compare, Expr, Scope};
+use crate::expr::{Compare, Expr, Quantifier, Scope};
 use crate::key;
 use crate::kv;
 use meridian_mvcc::{Key, KeyRange};
@@ -28,9 +28,17 @@ pub(crate) struct Access {
 /// Values of leading columns, and bounds of the next: (value, inclusive).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Span {
-    pub(crate) equal: Vec<Expr>,
+    pub(crate) equal: Vec<Equal>,
     low: Option<(Expr, bool)>,
     high: Option<(Expr, bool)>,
+}
+
+/// The values that a column is equal to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Equal {
+    To(Expr),
+    /// Any of an array's elements, which are known when the statement starts.
+    ToAnyOf(Expr),
 }
 
 /// A point or a range to read.
@@ -80,8 +88,13 @@ impl Access {
     /// True if it finds at most one row.
     pub(crate) fn is_unique(&self, table: &Table) -> bool {
         let unique = self.index.is_none_or(|at| table.indexes[at].unique);
-        let whole = |span: &Span| span.equal.len() == self.parts(table).len();
+        let whole = |span: &Span| span.equal.len() == self.parts(table).len() && !span.is_many();
         unique && matches!(self.spans.as_slice(), [only] if whole(only))
+    }
+
+    /// True if it reads several places.
+    pub(crate) fn is_many(&self) -> bool {
+        self.spans.len() > 1 || self.spans.iter().any(Span::is_many)
     }
 
     /// True if each of its spans has values for the key's first column.
@@ -114,7 +127,7 @@ impl Access {
         let parts = self.parts(table);
         let mut targets = Vec::with_capacity(self.spans.len());
         for span in &self.spans {
-            targets.extend(span.target(prefix.clone(), parts, unique, scope)?);
+            span.targets(prefix.clone(), parts, unique, scope, &mut targets)?;
         }
         if targets.len() > 1 {
             targets = merge(targets);
@@ -143,7 +156,9 @@ impl Access {
             String::new()
         };
         let what = if span.equal.len() == parts.len() { "Lookup" } else { "Range scan" };
-        let times = if self.spans.len() > 1 {
+        let times = if self.spans.len() == 1 && span.is_many() {
+            ", any of an array".to_owned()
+        } else if self.spans.len() > 1 {
             format!(", {} spans", self.spans.len())
         } else {
             String::new()
@@ -236,7 +251,7 @@ fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
         let column = part.column as usize;
         let equal = all.iter().find_map(|e| about(e, column).filter(|(op, _)| *op == Compare::Eq));
         if let Some((_, value)) = equal {
-            spans.iter_mut().for_each(|span| span.equal.push(value.clone()));
+            spans.iter_mut().for_each(|span| span.equal.push(Equal::To(value.clone())));
             continue;
         }
         let list = all.iter().find_map(|conjunct| match conjunct {
@@ -252,11 +267,23 @@ fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
                 .flat_map(|span| {
                     list.iter().map(move |value| {
                         let mut span = span.clone();
-                        span.equal.push(value.clone());
+                        span.equal.push(Equal::To(value.clone()));
                         span
                     })
                 })
                 .collect();
+            continue;
+        }
+        let any = all.iter().find_map(|conjunct| match conjunct {
+            Expr::Each(Compare::Eq, Quantifier::Any, sides)
+                if sides.0 == Expr::Column(column) && sides.1.is_row_free() =>
+            {
+                Some(&sides.1)
+            }
+            _ => None,
+        });
+        if let Some(array) = any {
+            spans.iter_mut().for_each(|span| span.equal.push(Equal::ToAnyOf(array.clone())));
             continue;
         }
         for conjunct in all {
@@ -282,20 +309,58 @@ impl Span {
         self.equal.len() * 4 + usize::from(self.low.is_some()) + usize::from(self.high.is_some())
     }
 
+    fn is_many(&self) -> bool {
+        self.equal.iter().any(|equal| matches!(equal, Equal::ToAnyOf(_)))
+    }
+
+    /// Adds the keys to read: one for each choice of its columns' values.
+    fn targets(
+        &self,
+        prefix: Vec<u8>,
+        parts: &[IndexPart],
+        unique: bool,
+        scope: &Scope<'_>,
+        out: &mut Vec<Target>,
+    ) -> Result<(), SqlError> {
+        let mut prefixes = vec![prefix];
+        for (equal, part) in self.equal.iter().zip(parts) {
+            let values = match equal {
+                Equal::To(value) => vec![value.eval(&[], scope)?],
+                Equal::ToAnyOf(array) => match array.eval(&[], scope)? {
+                    Datum::Array(array) => array.values().to_vec(),
+                    _ => Vec::new(),
+                },
+            };
+            let values: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
+            if prefixes.len() > 1 && prefixes.len().saturating_mul(values.len()) > MOST_SPANS {
+                let whole = prefixes.iter().map(|prefix| Target::Range(kv::prefix_range(prefix)));
+                out.extend(whole);
+                return Ok(());
+            }
+            let mut longer = Vec::with_capacity(prefixes.len() * values.len());
+            for prefix in &prefixes {
+                for value in &values {
+                    let mut prefix = prefix.clone();
+                    key::write(value, part.descending, &mut prefix);
+                    longer.push(prefix);
+                }
+            }
+            prefixes = longer;
+        }
+        for prefix in prefixes {
+            out.extend(self.target(prefix, parts, unique, scope)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the keys to read behind the values of the equal columns.
     fn target(
         &self,
-        mut prefix: Vec<u8>,
+        prefix: Vec<u8>,
         parts: &[IndexPart],
         unique: bool,
         scope: &Scope<'_>,
     ) -> Result<Option<Target>, SqlError> {
-        for (value, part) in self.equal.iter().zip(parts) {
-            let value = value.eval(&[], scope)?;
-            if value.is_null() {
-                return Ok(None);
-            }
-            key::write(&value, part.descending, &mut prefix);
-        }
         if self.equal.len() == parts.len() {
             return Ok(Some(if unique {
                 Target::Point(kv::to_key(prefix))

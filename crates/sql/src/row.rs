@@ -4,6 +4,7 @@
 //! Columns whose value the key determines exactly are not stored again. A row with fewer columns
 //! than its table was written before the others were added: those read as NULL.
 
+use crate::array::{Array, Dimension, MOST_DIMENSIONS};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -26,25 +27,7 @@ pub(crate) fn encode(table: &Table, row: &[Datum]) -> Vec<u8> {
     for (at, &column) in stored.iter().enumerate() {
         match &row[column] {
             Datum::Null => out[bitmap + at / 8] |= 1 << (at % 8),
-            Datum::Bool(b) => out.push(u8::from(*b)),
-            Datum::Int2(n) => write_signed((*n).into(), &mut out),
-            Datum::Int4(n) | Datum::Date(n) => write_signed((*n).into(), &mut out),
-            Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
-                write_signed((*n).into(), &mut out)
-            }
-            Datum::Float8(x) => out.extend(x.to_le_bytes()),
-            Datum::Numeric(n) => {
-                out.push(n.scale() as u8);
-                write_signed(n.mantissa(), &mut out);
-            }
-            Datum::Text(text) => write_bytes(text.as_bytes(), &mut out),
-            Datum::Bytes(bytes) => write_bytes(bytes, &mut out),
-            Datum::Uuid(id) => out.extend(id.as_bytes()),
-            Datum::Interval(Interval { months, days, micros }) => {
-                write_signed((*months).into(), &mut out);
-                write_signed((*days).into(), &mut out);
-                write_signed((*micros).into(), &mut out);
-            }
+            datum => write(datum, &mut out),
         }
     }
     out
@@ -93,6 +76,51 @@ pub(crate) fn decode(
         }
     }
     Ok(row)
+}
+
+/// Appends a value that is not NULL.
+fn write(datum: &Datum, out: &mut Vec<u8>) {
+    match datum {
+        Datum::Null => {}
+        Datum::Bool(b) => out.push(u8::from(*b)),
+        Datum::Int2(n) => write_signed((*n).into(), out),
+        Datum::Int4(n) | Datum::Date(n) => write_signed((*n).into(), out),
+        Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
+            write_signed((*n).into(), out)
+        }
+        Datum::Float8(x) => out.extend(x.to_le_bytes()),
+        Datum::Numeric(n) => {
+            out.push(n.scale() as u8);
+            write_signed(n.mantissa(), out);
+        }
+        Datum::Text(text) => write_bytes(text.as_bytes(), out),
+        Datum::Bytes(bytes) => write_bytes(bytes, out),
+        Datum::Uuid(id) => out.extend(id.as_bytes()),
+        Datum::Interval(Interval { months, days, micros }) => {
+            write_signed((*months).into(), out);
+            write_signed((*days).into(), out);
+            write_signed((*micros).into(), out);
+        }
+        Datum::Array(array) => write_array(array, out),
+    }
+}
+
+/// Writes the dimensions, a bitmap of NULLs, the other elements.
+fn write_array(array: &Array, out: &mut Vec<u8>) {
+    write_varint(array.dimensions().len() as u128, out);
+    for dimension in array.dimensions() {
+        write_varint(dimension.length as u128, out);
+        write_signed(dimension.lower.into(), out);
+    }
+    let values = array.values();
+    let bitmap = out.len();
+    out.resize(bitmap + values.len().div_ceil(8), 0);
+    for (at, value) in values.iter().enumerate() {
+        match value {
+            Datum::Null => out[bitmap + at / 8] |= 1 << (at % 8),
+            datum => write(datum, out),
+        }
+    }
 }
 
 fn write_varint(mut n: u128, out: &mut Vec<u8>) {
@@ -170,9 +198,49 @@ impl<'a> Source<'a> {
                     self.varint()?;
                 }
             }
+            Type::Array(element) => {
+                let (dimensions, count) = self.dimensions()?;
+                if !dimensions.is_empty() {
+                    let nulls = self.take(count.div_ceil(8))?;
+                    let is_null = |at: &usize| nulls[at / 8] >> (at % 8) & 1 == 1;
+                    for _ in (0..count).filter(|at| !is_null(at)) {
+                        self.skip(element.ty())?;
+                    }
+                }
+            }
             _ => _ = self.varint()?,
         }
         Ok(())
+    }
+
+    /// Reads the dimensions of an array; returns the number of its elements, too.
+    fn dimensions(&mut self) -> Result<(Vec<Dimension>, usize), SqlError> {
+        let wrong = || SqlError::corrupted("an array in a row has wrong dimensions");
+        let number = self.length()?;
+        if number > MOST_DIMENSIONS {
+            return Err(wrong());
+        }
+        let (mut dimensions, mut count) = (Vec::with_capacity(number), 1usize);
+        for _ in 0..number {
+            let length = self.length()?;
+            let lower = i32::try_from(self.signed()?).map_err(|_| wrong())?;
+            count = count.checked_mul(length).ok_or_else(wrong)?;
+            dimensions.push(Dimension { lower, length });
+        }
+        Ok((dimensions, if number == 0 { 0 } else { count }))
+    }
+
+    fn array(&mut self, element: Type) -> Result<Array, SqlError> {
+        let (dimensions, count) = self.dimensions()?;
+        let nulls = self.take(count.div_ceil(8))?;
+        let mut values = Vec::with_capacity(count.min(self.bytes.len() + 8 * nulls.len()));
+        for at in 0..count {
+            values.push(match nulls[at / 8] >> (at % 8) & 1 {
+                1 => Datum::Null,
+                _ => self.read(element)?,
+            });
+        }
+        Array::with(element, dimensions, values)
     }
 
     fn read(&mut self, ty: Type) -> Result<Datum, SqlError> {
@@ -212,6 +280,7 @@ impl<'a> Source<'a> {
                 id.copy_from_slice(self.take(16)?);
                 Datum::Uuid(uuid::Uuid::from_bytes(id))
             }
+            Type::Array(element) => Datum::Array(self.array(element.ty().base())?.into()),
             Type::Interval => Datum::Interval(Interval {
                 months: self.signed()?.try_into().map_err(wrong)?,
                 days: self.signed()?.try_into().map_err(wrong)?,

@@ -270,7 +270,7 @@ fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool
     if sort.is_empty() {
         return Some(false);
     }
-    if access.spans.len() > 1 {
+    if access.is_many() {
         return None;
     }
     let parts = access.parts(table);

@@ -35,9 +35,76 @@ pub enum Type {
     TimestampTz,
     /// `interval`
     Interval,
+    /// An array of any dimensions
+    Array(Element),
+}
+
+/// The type of an array's elements. An array of arrays is an array of more dimensions, so no
+/// element is an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Element {
+    oid: u32,
+    modifier: i32,
+}
+
+impl Element {
+    /// Returns the type.
+    pub const fn ty(self) -> Type {
+        match Type::with_modifier(self.oid, self.modifier) {
+            Some(ty) => ty,
+            None => Type::Text,
+        }
+    }
+}
+
+/// The types that arrays have as elements: object id, the array's object id, and its name.
+pub(crate) const ARRAYS: [(u32, u32, &str); 15] = [
+    (16, 1000, "boolean[]"),
+    (17, 1001, "bytea[]"),
+    (20, 1016, "bigint[]"),
+    (21, 1005, "smallint[]"),
+    (23, 1007, "integer[]"),
+    (25, 1009, "text[]"),
+    (701, 1022, "double precision[]"),
+    (1042, 1014, "character[]"),
+    (1043, 1015, "character varying[]"),
+    (1082, 1182, "date[]"),
+    (1114, 1115, "timestamp without time zone[]"),
+    (1184, 1185, "timestamp with time zone[]"),
+    (1186, 1187, "interval[]"),
+    (1700, 1231, "numeric[]"),
+    (2950, 2951, "uuid[]"),
+];
+
+/// Returns the array of an element's object id: its own object id and its name.
+const fn array_of(element: u32) -> (u32, &'static str) {
+    let mut at = 0;
+    while at < ARRAYS.len() {
+        if ARRAYS[at].0 == element {
+            return (ARRAYS[at].1, ARRAYS[at].2);
+        }
+        at += 1;
+    }
+    (1009, "text[]")
 }
 
 impl Type {
+    /// Returns the type of arrays of it; of an array, itself.
+    pub const fn array(self) -> Type {
+        match self {
+            Type::Array(_) => self,
+            ty => Type::Array(Element { oid: ty.oid(), modifier: ty.modifier() }),
+        }
+    }
+
+    /// Returns the type of an array's elements; `None` if it is no array.
+    pub const fn element(self) -> Option<Type> {
+        match self {
+            Type::Array(element) => Some(element.ty()),
+            _ => None,
+        }
+    }
+
     /// Returns PostgreSQL's object id of the type.
     pub const fn oid(self) -> u32 {
         match self {
@@ -56,6 +123,7 @@ impl Type {
             Type::Interval => 1186,
             Type::Numeric(_) => 1700,
             Type::Uuid => 2950,
+            Type::Array(element) => array_of(element.oid).0,
         }
     }
 
@@ -78,7 +146,22 @@ impl Type {
             1186 => Type::Interval,
             1700 => Type::Numeric(None),
             2950 => Type::Uuid,
-            _ => return None,
+            1002 | 1003 => Type::Text.array(),
+            1021 => Type::Float8.array(),
+            1028 => Type::Int4.array(),
+            _ => {
+                let mut at = 0;
+                while at < ARRAYS.len() {
+                    if ARRAYS[at].1 == oid {
+                        return match Type::from_oid(ARRAYS[at].0) {
+                            Some(element) => Some(element.array()),
+                            None => None,
+                        };
+                    }
+                    at += 1;
+                }
+                return None;
+            }
         })
     }
 
@@ -87,6 +170,9 @@ impl Type {
         Some(match (Type::from_oid(oid), modifier) {
             (None, _) => return None,
             (Some(ty), ..4) => ty,
+            (Some(Type::Array(Element { oid, .. })), n) => {
+                Type::Array(Element { oid, modifier: n })
+            }
             (Some(Type::Varchar(_)), n) => Type::Varchar(Some(n as u32 - 4)),
             (Some(Type::Char(_)), n) => Type::Char(n as u32 - 4),
             (Some(Type::Numeric(_)), n) => {
@@ -114,6 +200,7 @@ impl Type {
             Type::Timestamp => "timestamp without time zone",
             Type::TimestampTz => "timestamp with time zone",
             Type::Interval => "interval",
+            Type::Array(element) => array_of(element.oid).1,
         }
     }
 
@@ -137,6 +224,7 @@ impl Type {
             Type::Numeric(Some((precision, scale))) => {
                 (((precision as i32) << 16) | scale as i32) + 4
             }
+            Type::Array(element) => element.modifier,
             _ => -1,
         }
     }
@@ -162,6 +250,7 @@ impl Type {
         match self {
             Type::Numeric(_) => Type::Numeric(None),
             Type::Varchar(_) => Type::Text,
+            Type::Array(element) => element.ty().base().array(),
             other => other,
         }
     }
@@ -173,6 +262,7 @@ impl fmt::Display for Type {
             Type::Varchar(Some(n)) => write!(f, "character varying({n})"),
             Type::Char(n) if *n > 0 => write!(f, "character({n})"),
             Type::Numeric(Some((precision, scale))) => write!(f, "numeric({precision},{scale})"),
+            Type::Array(element) => write!(f, "{}[]", element.ty()),
             other => f.write_str(other.name()),
         }
     }

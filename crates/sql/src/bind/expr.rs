@@ -7,7 +7,7 @@ use crate::cast;
 use crate::clauses;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::{Arith, Compare, Expr};
+use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::function::{self, Function};
 use crate::interval::{Fields, Interval};
 use crate::names;
@@ -28,6 +28,9 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
         BinaryOperator::PGBitwiseShiftLeft => "<<",
         BinaryOperator::PGBitwiseShiftRight => ">>",
         BinaryOperator::PGExp => "^",
+        BinaryOperator::AtArrow => "@>",
+        BinaryOperator::ArrowAt => "<@",
+        BinaryOperator::PGOverlap => "&&",
         // OPERATOR(pg_catalog.~)
         BinaryOperator::PGCustomBinaryOperator(parts) => parts.last()?,
         _ => return None,
@@ -129,8 +132,15 @@ impl Binder {
             }
             ast::Expr::Interval(literal) => interval_literal(literal)?,
             ast::Expr::Nested(inner) => self.bind(inner)?,
+            ast::Expr::Array(ast::Array { elem, named: _ }) => self.array(elem, None)?,
+            ast::Expr::CompoundFieldAccess { root, access_chain } => {
+                self.subscripts(root, access_chain)?
+            }
             ast::Expr::Cast { expr, data_type, .. } => {
                 let ty = names::data_type(data_type)?;
+                if let Some(array) = self.cast_array(expr, ty)? {
+                    return Ok(Typed::of(self.coerce(array, ty, true)?, ty));
+                }
                 let inner = self.bind(expr)?;
                 if let Some(from) = inner.ty
                     && !cast::exists(from, ty)
@@ -311,6 +321,10 @@ impl Binder {
     ) -> Result<Typed, SqlError> {
         match (Compare::of_operator(op), right) {
             (Some(op), ast::Expr::Subquery(query)) => self.quantified(left, op, query, all),
+            (Some(op), array) => {
+                let quantifier = if all { Quantifier::All } else { Quantifier::Any };
+                self.any_of_array(left, op, array, quantifier)
+            }
             (None, ast::Expr::Subquery(_)) => {
                 Err(SqlError::unsupported(format!("the operator {op} with ANY or ALL")))
             }
@@ -472,7 +486,7 @@ impl Binder {
     }
 
     /// Applies a function or an operator of the catalog.
-    fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+    pub(super) fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let (function, args, ty) = self.resolve_call(name, args)?;
         let expr = match function.is_set() {
             true => self.set_call(function, args, ty)?,

@@ -248,6 +248,17 @@ impl Binder {
                     Some(_) => Err(SqlError::unsupported("SETTINGS")),
                 }
             }
+            TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_offset: false,
+                with_offset_alias: None,
+                with_ordinality,
+            } => {
+                let call = |array| ("unnest".to_owned(), vec![array]);
+                let calls: Vec<_> = array_exprs.iter().map(call).collect();
+                self.bind_functions(&calls, *with_ordinality, alias.as_ref())
+            }
             TableFactor::Function { lateral: _, name, args, with_ordinality, alias } => {
                 self.bind_function(name, args, *with_ordinality, alias.as_ref())
             }

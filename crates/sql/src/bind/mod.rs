@@ -4,6 +4,7 @@
 //! as in PostgreSQL. Each part of the syntax tree is bound or refused; none is ignored.
 
 mod aggregate;
+mod array;
 mod expr;
 mod from;
 mod functions;

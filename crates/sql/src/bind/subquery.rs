@@ -20,6 +20,17 @@ impl Compare {
         })
     }
 
+    pub(super) fn symbol(self) -> &'static str {
+        match self {
+            Compare::Eq => "=",
+            Compare::Ne => "<>",
+            Compare::Lt => "<",
+            Compare::Le => "<=",
+            Compare::Gt => ">",
+            Compare::Ge => ">=",
+        }
+    }
+
     pub(super) fn negated(self) -> Compare {
         match self {
             Compare::Eq => Compare::Ne,

@@ -6,6 +6,7 @@
 //! PostgreSQL's rules. Aggregates are in `aggregate`; comparisons and arithmetic are expressions of
 //! their own, since access paths and estimates look at them.
 
+mod array;
 mod conditional;
 mod math;
 mod pattern;
@@ -17,13 +18,14 @@ mod text;
 pub(crate) use pattern::like;
 pub(crate) use resolve::{Call, resolve};
 
+use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::types::Type;
 use rust_decimal::Decimal;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Computes a function's value from the values of its arguments.
 type Value = fn(&[Datum], &Scope<'_>) -> Result<Datum, SqlError>;
@@ -58,8 +60,12 @@ pub(crate) enum Param {
     Of(Type),
     /// The common type of all such parameters (`anycompatible`).
     Common,
+    /// An array of the common type (`anycompatiblearray`).
+    Array,
     /// Any type (`any`).
     Any,
+    /// Any type but an array (`anynonarray`).
+    NonArray,
 }
 
 /// The type of a result.
@@ -68,6 +74,8 @@ pub(crate) enum Out {
     Of(Type),
     /// The common type of the parameters.
     Common,
+    /// An array of the common type.
+    Array,
 }
 
 /// How far a value may differ between calls with the same arguments.
@@ -178,7 +186,8 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 6] = [
+const ALL: [&[Function]; 7] = [
+    array::FUNCTIONS,
     conditional::FUNCTIONS,
     math::FUNCTIONS,
     pattern::FUNCTIONS,
@@ -204,6 +213,7 @@ mod of {
     use super::{Out, Param};
     use crate::types::Type;
 
+    pub(super) const BOOL: Param = Param::Of(Type::Bool);
     pub(super) const BYTEA: Param = Param::Of(Type::Bytea);
     pub(super) const FLOAT8: Param = Param::Of(Type::Float8);
     pub(super) const INT2: Param = Param::Of(Type::Int2);
@@ -231,6 +241,13 @@ fn wrong_type() -> SqlError {
 fn text_at(args: &[Datum], at: usize) -> Result<&str, SqlError> {
     match args.get(at) {
         Some(Datum::Text(text)) => Ok(text),
+        _ => Err(wrong_type()),
+    }
+}
+
+fn array_at(args: &[Datum], at: usize) -> Result<&Arc<Array>, SqlError> {
+    match args.get(at) {
+        Some(Datum::Array(array)) => Ok(array),
         _ => Err(wrong_type()),
     }
 }

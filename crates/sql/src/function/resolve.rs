@@ -59,10 +59,14 @@ impl Function {
 pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlError> {
     let forms = named(name).iter().copied().filter(|form| form.takes(args.len()));
     let mut fitting: Vec<&'static Function> =
-        forms.filter(|form| (0..args.len()).all(|at| fits(form.param(at), args[at]))).collect();
+        forms.filter(|form| (0..args.len()).all(|at| fits(form, at, args[at]))).collect();
     narrow(&mut fitting, args);
     match fitting.as_slice() {
         [] => Err(missing(name, args)),
+        [one] if one.params.contains(&Param::Array) && !determines(one, args) => {
+            let message = "could not determine polymorphic type because input has type unknown";
+            Err(SqlError::new(state::TYPE_MISMATCH, message))
+        }
         [one] => finish(one, args).ok_or_else(|| missing(name, args)),
         _ => {
             let message = format!("function {} is not unique", shown(name, args));
@@ -73,9 +77,14 @@ pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlErro
     }
 }
 
-fn fits(param: Param, arg: Option<Type>) -> bool {
-    match (param, arg) {
+fn fits(form: &Function, at: usize, arg: Option<Type>) -> bool {
+    let is_array = |ty: Type| ty.element().is_some();
+    match (form.param(at), arg) {
         (Param::Of(to), Some(from)) => from.base() == to || cast::is_implicit(from, to),
+        (Param::Array, Some(ty)) => is_array(ty),
+        (Param::NonArray, Some(ty)) => !is_array(ty),
+        // Arrays of arrays are arrays of their elements.
+        (Param::Common, Some(ty)) => !(is_array(ty) && form.params.contains(&Param::Array)),
         _ => true,
     }
 }
@@ -123,8 +132,7 @@ fn narrow(fitting: &mut Vec<&'static Function>, args: &[Option<Type>]) {
 fn last_resort(fitting: &mut Vec<&'static Function>, args: &[Option<Type>]) {
     let mut known = args.iter().flatten().map(|ty| ty.base());
     let Some(first) = known.next().filter(|first| known.all(|ty| ty == *first)) else { return };
-    let takes_it =
-        |form: &&'static Function| (0..args.len()).all(|at| fits(form.param(at), Some(first)));
+    let takes_it = |form: &&'static Function| (0..args.len()).all(|at| fits(form, at, Some(first)));
     if fitting.iter().filter(|form| takes_it(form)).count() == 1 {
         fitting.retain(takes_it);
     }
@@ -136,15 +144,26 @@ fn keep_best(fitting: &mut Vec<&'static Function>, worth: impl Fn(&Function) -> 
     }
 }
 
+/// True if an argument determines the common type.
+fn determines(form: &Function, args: &[Option<Type>]) -> bool {
+    let is_common = |at: usize| matches!(form.param(at), Param::Common | Param::Array);
+    args.iter().enumerate().any(|(at, arg)| arg.is_some() && is_common(at))
+}
+
 /// Returns the types of the arguments and of the result.
 fn finish(function: &'static Function, args: &[Option<Type>]) -> Option<Call> {
     let mut common: Option<Type> = None;
     for (at, arg) in args.iter().enumerate() {
-        if let (Param::Common, Some(ty)) = (function.param(at), arg) {
+        let of_common = match function.param(at) {
+            Param::Common => *arg,
+            Param::Array => arg.and_then(Type::element),
+            _ => None,
+        };
+        if let Some(ty) = of_common {
             common = Some(match common {
                 None => ty.base(),
-                Some(met) if cast::is_implicit(*ty, met) => met,
-                Some(met) if cast::is_implicit(met, *ty) => ty.base(),
+                Some(met) if cast::is_implicit(ty, met) => met,
+                Some(met) if cast::is_implicit(met, ty) => ty.base(),
                 Some(_) => return None,
             });
         }
@@ -153,12 +172,14 @@ fn finish(function: &'static Function, args: &[Option<Type>]) -> Option<Call> {
     let params = args.iter().enumerate().map(|(at, arg)| match (function.param(at), arg) {
         (Param::Of(ty), _) => Some(ty),
         (Param::Common, _) => Some(common),
-        (Param::Any, None) => Some(Type::Text),
-        (Param::Any, Some(_)) => None,
+        (Param::Array, _) => Some(common.array()),
+        (Param::Any | Param::NonArray, None) => Some(Type::Text),
+        (Param::Any | Param::NonArray, Some(_)) => None,
     });
     let result = match function.result {
         Out::Of(ty) => ty,
         Out::Common => common,
+        Out::Array => common.array(),
     };
     Some(Call { function, params: params.collect(), result })
 }
@@ -189,6 +210,7 @@ mod tests {
     #[test]
     fn forms_are_chosen_as_postgresql_chooses() {
         let (int, big, text) = (Some(Type::Int4), Some(Type::Int8), Some(Type::Text));
+        let (ints, nums) = (int.map(Type::array), Some(Type::Numeric(None).array()));
         let (num, float) = (Some(Type::Numeric(None)), Some(Type::Float8));
         for (name, args, params, result) in [
             ("abs", vec![int], vec![int], int),
@@ -206,6 +228,16 @@ mod tests {
             ("nullif", vec![int, None], vec![int, int], int),
             ("greatest", vec![int, num, None], vec![num, num, num], num),
             ("concat", vec![int, None], vec![None, text], text),
+            ("||", vec![ints, ints], vec![ints, ints], ints),
+            ("||", vec![ints, int], vec![ints, int], ints),
+            ("||", vec![int, ints], vec![int, ints], ints),
+            ("||", vec![ints, num], vec![nums, num], nums),
+            ("||", vec![ints, None], vec![ints, ints], ints),
+            ("||", vec![None, ints], vec![ints, ints], ints),
+            ("||", vec![text, int], vec![text, None], text),
+            ("array_append", vec![ints, None], vec![ints, int], ints),
+            ("array_position", vec![nums, int], vec![nums, num], int),
+            ("unnest", vec![ints], vec![ints], int),
         ] {
             let call = resolve(name, &args).unwrap_or_else(|error| panic!("{name}: {error:?}"));
             assert_eq!((&call.params, Some(call.result)), (&params, result), "{name} {args:?}");
@@ -216,6 +248,8 @@ mod tests {
             ("lower", vec![int], "42883"),
             ("mod", vec![float, float], "42883"),
             ("substr", vec![text], "42883"),
+            ("||", vec![ints, text], "42883"),
+            ("array_length", vec![None, int], "42804"),
         ] {
             let error = resolve(name, &args).expect_err(name);
             assert_eq!(error.sqlstate, sqlstate, "{name}");

@@ -60,20 +60,8 @@ fn split_by_pattern(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
     Ok(Box::new(parts.into_iter().map(|part| Ok(vec![part]))))
 }
 
-/// The parts of a text between delimiters; its characters for a NULL delimiter. A part that is
-/// equal to the third argument is NULL.
+/// The parts of a text between delimiters.
 fn split(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
-    let Datum::Text(text) = &args[0] else { return Ok(Box::new(std::iter::empty())) };
-    let parts: Vec<&str> = match &args[1] {
-        _ if text.is_empty() => Vec::new(),
-        Datum::Text(delimiter) if delimiter.is_empty() => vec![text],
-        Datum::Text(delimiter) => text.split(&**delimiter).collect(),
-        _ => text.split("").filter(|part| !part.is_empty()).collect(),
-    };
-    let null = args.get(2).filter(|null| !null.is_null()).cloned();
-    let part = |part: &str| match Datum::text(part) {
-        part if null.as_ref() == Some(&part) => Ok(vec![Datum::Null]),
-        part => Ok(vec![part]),
-    };
-    Ok(Box::new(parts.into_iter().map(part).collect::<Vec<_>>().into_iter()))
+    let parts = super::array::parts(args).unwrap_or_default();
+    Ok(Box::new(parts.into_iter().map(|part| Ok(vec![part]))))
 }

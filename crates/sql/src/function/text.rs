@@ -55,8 +55,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("quote_nullable", &[TEXT], A_TEXT, quote_nullable).lenient(),
     Function::new("quote_ident", &[TEXT], A_TEXT, quote_ident),
     Function::new("||", &[TEXT, TEXT], A_TEXT, join),
-    Function::new("||", &[TEXT, Param::Any], A_TEXT, join).stable(),
-    Function::new("||", &[Param::Any, TEXT], A_TEXT, join).stable(),
+    Function::new("||", &[TEXT, Param::NonArray], A_TEXT, join).stable(),
+    Function::new("||", &[Param::NonArray, TEXT], A_TEXT, join).stable(),
     Function::new("||", &[BYTEA, BYTEA], Out::Of(Type::Bytea), join_bytes),
 ];
 

@@ -137,6 +137,14 @@ impl fmt::Display for Expr {
                 list(f, items, ", ")?;
                 write!(f, ")")
             }
+            Expr::Each(op, quantifier, sides) => {
+                write!(f, "({} {op:?} {quantifier:?} {})", sides.0, sides.1)
+            }
+            Expr::Array(parts, _) => {
+                write!(f, "array[")?;
+                list(f, parts, ", ")?;
+                write!(f, "]")
+            }
             Expr::Subquery(subquery) => match &subquery.wants {
                 Wants::Value(id) => write!(f, "value of #{id} in [\n{}]", subquery.rel),
                 Wants::Existence => write!(f, "exists [\n{}]", subquery.rel),

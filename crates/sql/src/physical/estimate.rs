@@ -21,6 +21,8 @@ const ROUNDS: f64 = 10.0;
 const FUNCTION_ROWS: f64 = 100.0;
 /// The rows that have one value of an index, or of the first columns of a key.
 const KEY_ROWS: f64 = 10.0;
+/// The elements of an array.
+const ARRAY_ELEMENTS: f64 = 10.0;
 /// The part of the rows that an equality selects.
 const EQUAL: f64 = 0.01;
 /// The part of the rows that another comparison selects.
@@ -100,6 +102,10 @@ pub(super) fn scanned(scan: &Rel, conditions: &[Expr]) -> f64 {
         return 1.0;
     }
     let found = all * filter.as_ref().map_or(1.0, selectivity);
-    let most = if access.has_key() { KEY_ROWS * access.spans.len() as f64 } else { all };
+    let most = match access.has_key() {
+        true if access.spans.len() == 1 && access.is_many() => KEY_ROWS * ARRAY_ELEMENTS,
+        true => KEY_ROWS * access.spans.len() as f64,
+        false => all,
+    };
     found.min(most).max(1.0)
 }

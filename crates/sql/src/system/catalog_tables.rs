@@ -3,30 +3,11 @@
 use super::describe::{default_of, index_definition};
 use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer};
 use crate::catalog::{Index, Table};
-use crate::types::Type;
+use crate::types::{ARRAYS, Type};
 
 const BTREE: u32 = 403;
 const HEAP: u32 = 2;
 const DEFAULT_COLLATION: u32 = 100;
-
-/// Array types and their element types.
-pub(super) const ARRAYS: &[(u32, u32)] = &[
-    (1000, 16),
-    (1001, 17),
-    (1016, 20),
-    (1005, 21),
-    (1007, 23),
-    (1009, 25),
-    (1022, 701),
-    (1014, 1042),
-    (1015, 1043),
-    (1182, 1082),
-    (1115, 1114),
-    (1185, 1184),
-    (1187, 1186),
-    (1231, 1700),
-    (2951, 2950),
-];
 
 /// Types: id, name, length, kind and category.
 const TYPES: &[(u32, &str, i32, &str, &str)] = &[
@@ -375,7 +356,7 @@ fn tablespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 fn types(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     let array_of =
-        |oid: u32| ARRAYS.iter().find(|(_, of)| *of == oid).map_or(0, |(array, _)| *array);
+        |oid: u32| ARRAYS.iter().find(|(of, ..)| *of == oid).map_or(0, |(_, array, _)| *array);
     let mut one =
         |oid: u32, name: Value<'_>, length: i32, kind: &str, category: &str, element: u32| {
             let text = matches!(oid, 25 | 1042 | 1043) || matches!(element, 25 | 1042 | 1043);
@@ -399,9 +380,9 @@ fn types(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     for (oid, name, length, kind, category) in TYPES {
         one(*oid, (*name).into(), *length, kind, category, 0);
     }
-    for (array, of) in ARRAYS {
-        if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| oid == of) {
-            one(*array, format!("_{name}").into(), -1, "b", "A", *of);
+    for (of, array, _) in ARRAYS {
+        if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| *oid == of) {
+            one(array, format!("_{name}").into(), -1, "b", "A", of);
         }
     }
 }

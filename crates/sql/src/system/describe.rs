@@ -146,11 +146,6 @@ pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
         2205 => "regclass",
         2206 => "regtype",
         oid => {
-            if let Some(at) =
-                super::catalog_tables::ARRAYS.iter().find(|(array, _)| i64::from(*array) == oid)
-            {
-                return format!("{}[]", format_type(at.1.into(), modifier));
-            }
             let ty = u32::try_from(oid).ok().and_then(|oid| {
                 Type::with_modifier(oid, modifier.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1))
             });

@@ -1,0 +1,187 @@
+//! Arrays: their elements, their subscripts, and comparisons with all or any of their elements.
+
+use super::{Binder, Typed};
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::{Compare, Expr, Quantifier};
+use crate::names;
+use crate::types::Type;
+use sqlparser::ast::{self, AccessExpr, Subscript};
+
+/// Returns the elements of `ARRAY[…]`.
+fn elements(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+    match expr {
+        ast::Expr::Array(ast::Array { elem, named: _ }) => Some(elem),
+        ast::Expr::Nested(inner) => elements(inner),
+        _ => None,
+    }
+}
+
+impl Binder {
+    /// Binds `ARRAY[…]`; `wanted` is the type of elements that a cast around it gives them.
+    pub(super) fn array(
+        &mut self,
+        parts: &[ast::Expr],
+        wanted: Option<Type>,
+    ) -> Result<Typed, SqlError> {
+        let mut bound = Vec::with_capacity(parts.len());
+        for part in parts {
+            bound.push(match elements(part) {
+                Some(inner) => self.array(inner, wanted)?,
+                None => self.bind(part)?,
+            });
+        }
+        let element = match wanted {
+            Some(element) => element,
+            None if bound.is_empty() => {
+                let message = "cannot determine type of empty array";
+                return Err(SqlError::new(state::INDETERMINATE_TYPE, message)
+                    .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."));
+            }
+            None => self.meet(&bound)?.unwrap_or(Type::Text),
+        };
+        let has_arrays = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));
+        let element = element.element().unwrap_or(element);
+        let of_part = if has_arrays { element.array() } else { element };
+        let mut all = Vec::with_capacity(bound.len());
+        for part in bound {
+            all.push(self.coerce(part, of_part, wanted.is_some())?);
+        }
+        let base = element.base();
+        Ok(Typed::of(Expr::Array(all, base), base.array()))
+    }
+
+    /// Binds the array of a cast, whose elements take its type. `None` if it is no `ARRAY[…]`.
+    pub(super) fn cast_array(
+        &mut self,
+        expr: &ast::Expr,
+        ty: Type,
+    ) -> Result<Option<Typed>, SqlError> {
+        match (elements(expr), ty.element()) {
+            (Some(parts), Some(element)) => Ok(Some(self.array(parts, Some(element))?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Binds `array[1]`, `array[1:2][2]`.
+    pub(super) fn subscripts(
+        &mut self,
+        root: &ast::Expr,
+        chain: &[AccessExpr],
+    ) -> Result<Typed, SqlError> {
+        let array = self.bind_free(root)?;
+        if array.ty.is_some_and(|ty| ty.element().is_none()) {
+            let message = format!(
+                "cannot subscript type {} because it does not support subscripting",
+                array.ty.map_or("unknown", Type::name)
+            );
+            return Err(SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(root)));
+        }
+        let is_slice =
+            |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));
+        let slices = chain.iter().any(is_slice);
+        let bound = |value: i64| Typed::of(Expr::Const(Datum::Int8(value)), Type::Int8);
+        let mut args = vec![array];
+        for access in chain {
+            let AccessExpr::Subscript(subscript) = access else {
+                return Err(SqlError::unsupported("a field of an array's element"));
+            };
+            match subscript {
+                Subscript::Index { index } => {
+                    // Among slices, `[n]` is `[1:n]`.
+                    if slices {
+                        args.push(bound(1));
+                    }
+                    args.push(self.subscript(index)?);
+                }
+                Subscript::Slice { lower_bound, upper_bound, stride: None } => {
+                    for (given, open) in [(lower_bound, i64::MIN), (upper_bound, i64::MAX)] {
+                        args.push(match given {
+                            Some(expr) => self.subscript(expr)?,
+                            None => bound(open),
+                        });
+                    }
+                }
+                Subscript::Slice { .. } => {
+                    return Err(SqlError::unsupported("a slice with a stride"));
+                }
+            }
+        }
+        self.apply(if slices { "[:]" } else { "[]" }, args)
+    }
+
+    fn subscript(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
+        let bound = self.bind(expr)?;
+        if bound.ty.is_some_and(|ty| !ty.is_number()) {
+            let message = "array subscript must have type integer";
+            return Err(SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(expr)));
+        }
+        let number = self.coerce(bound, Type::Int4, false)?;
+        Ok(Typed::of(number, Type::Int4))
+    }
+
+    /// Binds `left op ANY (array)` or `ALL (array)`.
+    pub(super) fn any_of_array(
+        &mut self,
+        left: &ast::Expr,
+        op: Compare,
+        array: &ast::Expr,
+        quantifier: Quantifier,
+    ) -> Result<Typed, SqlError> {
+        let left = self.bind(left)?;
+        let boolean = |expr| Ok(Typed::of(expr, Type::Bool));
+        if let Some(parts) = elements(array).filter(|parts| !parts.is_empty()) {
+            let bound = parts.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?;
+            let common = self.meet(&bound)?;
+            let nested = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));
+            // The same as a list, if all elements have one type.
+            let listed = matches!((op, quantifier), (Compare::Eq, Quantifier::Any))
+                || matches!((op, quantifier), (Compare::Ne, Quantifier::All));
+            if listed && !nested {
+                let mut side = left.clone();
+                let mut items = Vec::with_capacity(bound.len());
+                for part in bound {
+                    let part = match common {
+                        Some(ty) => Typed::of(self.coerce(part, ty, false)?, ty),
+                        None => part,
+                    };
+                    let (needle, item) = self.meet_sides(left.clone(), part, "=")?;
+                    side = Typed { expr: needle, ty: left.ty };
+                    items.push(item);
+                }
+                return boolean(Expr::In(Box::new(side.expr), items, op == Compare::Ne));
+            }
+        }
+        let right = match left.ty {
+            Some(ty) => self.bind_array_of(array, ty)?,
+            None => self.bind(array)?,
+        };
+        let Some(element) = right.ty.and_then(Type::element) else {
+            let message = "op ANY/ALL (array) requires array on right side";
+            return Err(SqlError::new(state::WRONG_OBJECT, message).at(names::expr_position(array)));
+        };
+        // The types of both sides meet as those of an element and the left side do.
+        let stand_in = Typed::of(Expr::Param(usize::MAX), element);
+        let (left, made) = self.meet_sides(left, stand_in, op.symbol())?;
+        let right = match made {
+            Expr::Cast(_, ty, explicit) => Expr::Cast(Box::new(right.expr), ty.array(), explicit),
+            _ => right.expr,
+        };
+        boolean(Expr::Each(op, quantifier, Box::new((left, right))))
+    }
+
+    /// Binds an array whose elements are compared with a type: a literal or a parameter is an array
+    /// of that type.
+    fn bind_array_of(&mut self, array: &ast::Expr, ty: Type) -> Result<Typed, SqlError> {
+        let bound = match elements(array) {
+            Some([]) => self.array(&[], Some(ty.base()))?,
+            _ => self.bind(array)?,
+        };
+        if bound.ty.is_some() {
+            return Ok(bound);
+        }
+        let array =
+            if matches!(ty, Type::Char(_)) { Type::Char(0).array() } else { ty.base().array() };
+        Ok(Typed::of(self.coerce(bound, array, false)?, array))
+    }
+}
