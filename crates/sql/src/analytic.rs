@@ -160,7 +160,7 @@ impl Scalar {
         };
         let converted = args.iter().zip(&self.call.params).map(convert);
         let converted = converted.collect::<Result<Vec<_>, _>>()?;
-        let scope = crate::expr::Scope { params: &[], now_us: 0, session: facts };
+        let scope = crate::expr::Scope { params: &[], now_us: 0, session: facts, catalog: None };
         self.call.function.call(&converted, &scope)
     }
 }

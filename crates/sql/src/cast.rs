@@ -24,6 +24,7 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
         return is_implicit(from, to);
     }
     from.base() == to.base()
+        || matches!((from, to), (Type::Object(_), Type::Int4 | Type::Int8))
         || (from.is_text() && to.is_text())
         || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
         || matches!(
@@ -51,6 +52,7 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
         return exists(from, to);
     }
     is_assignable(from, to)
+        || matches!((from, to), (Type::Int2 | Type::Int4 | Type::Int8, Type::Object(_)))
         || from.is_text()
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
 }
@@ -92,6 +94,10 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
                 None => Datum::text(trimmed),
             }
         }
+        (Datum::Object(oid, _), Type::Int4) => Datum::Int4(oid as i32),
+        (Datum::Object(oid, _), Type::Int8) => Datum::Int8(oid.into()),
+        (same @ Datum::Object(..), Type::Object(_)) => same,
+        (same @ Datum::Array(_), Type::Int2Vector) => same,
         (Datum::Array(array), Type::Array(element)) => {
             let element = element.ty();
             if array.element == element && element.modifier() < 0 {

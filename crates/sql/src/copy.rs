@@ -86,7 +86,8 @@ impl Session {
             work.touched.push(table.id);
         }
         let columns = dml::target_columns(&table, columns)?;
-        let scope = Scope { params: &[], now_us: work.now_us(), session: &self.facts };
+        let scope =
+            Scope { params: &[], now_us: work.now_us(), session: &self.facts, catalog: None };
         let defaults = dml::defaults(&mut bind::Binder::new(&[]), &table)?;
         let defaults = defaults
             .iter()

@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::interval::Interval;
-use crate::types::Type;
+use crate::types::{Object, Type};
 use bytes::Bytes;
 use rust_decimal::Decimal;
 use std::cmp::Ordering;
@@ -43,6 +43,8 @@ pub enum Datum {
     Interval(Interval),
     /// An array.
     Array(Arc<Array>),
+    /// The id of an object, and its name.
+    Object(u32, Arc<str>),
 }
 
 impl Datum {
@@ -74,6 +76,8 @@ impl Datum {
             Datum::TimestampTz(_) => Type::TimestampTz,
             Datum::Interval(_) => Type::Interval,
             Datum::Array(array) => array.element.array(),
+            // Its kind is that of its column.
+            Datum::Object(..) => Type::Object(Object::Class),
         })
     }
 
@@ -109,6 +113,7 @@ impl Datum {
             }
             (Interval(a), Interval(b)) => a.order(*b),
             (Array(a), Array(b)) => a.order(b),
+            (Object(a, _), Object(b, _)) => a.cmp(b),
             (Numeric(a), Numeric(b)) => a.cmp(b),
             (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
             (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),

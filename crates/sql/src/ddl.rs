@@ -633,7 +633,7 @@ async fn move_rows(
     let mut bulk = Bulk::new(engine.database().clone());
     let facts = crate::expr::Facts::default();
     let now_us = crate::datetime::from_unix_ns(txn.began().earliest);
-    let scope = crate::expr::Scope { params: &[], now_us, session: &facts };
+    let scope = crate::expr::Scope { params: &[], now_us, session: &facts, catalog: None };
     let defaults = dml::defaults(&mut Binder::new(&[]), new)?;
     let mut cursor = all_rows(txn, old);
     let wanted = vec![true; old.columns.len()];

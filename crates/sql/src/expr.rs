@@ -10,7 +10,7 @@ use crate::logical::Subquery;
 use crate::memory::{Held, QueryMemory};
 use crate::number;
 use crate::settings::Settings;
-use crate::system::{ServerInfo, Sessions};
+use crate::system::{Catalog, ServerInfo, Sessions};
 use crate::types::Type;
 use meridian_clock::Timestamp;
 use std::cmp::Ordering;
@@ -22,6 +22,8 @@ pub(crate) struct Scope<'a> {
     /// The start of the transaction, in microseconds since PostgreSQL's epoch.
     pub(crate) now_us: i64,
     pub(crate) session: &'a Facts,
+    /// The tables of the database, for functions that read them.
+    pub(crate) catalog: Option<&'a Catalog>,
 }
 
 /// The session's properties, for functions.

@@ -46,6 +46,7 @@ impl Datum {
                 out.extend(months.to_be_bytes());
             }
             Datum::Array(array) => write_array(array, ty, out),
+            Datum::Object(oid, _) => out.extend(oid.to_be_bytes()),
         }
         true
     }
@@ -78,6 +79,11 @@ impl Datum {
             Type::Timestamp => Datum::Timestamp(i64::from_be_bytes(fixed(ty, bytes)?)),
             Type::TimestampTz => Datum::TimestampTz(i64::from_be_bytes(fixed(ty, bytes)?)),
             Type::Array(element) => Datum::Array(read_array(element.ty(), bytes)?.into()),
+            Type::Int2Vector => Datum::Array(read_array(Type::Int2, bytes)?.into()),
+            Type::Object(_) => {
+                let oid = u32::from_be_bytes(fixed(ty, bytes)?);
+                Datum::Object(oid, oid.to_string().into())
+            }
             Type::Interval => {
                 let [micros, parts] = [0, 8].map(|at| bytes.get(at..at + 8));
                 let micros = fixed(ty, micros.unwrap_or_default())?;

@@ -1,6 +1,6 @@
 //! PostgreSQL's text format of values.
 
-use crate::array::Array;
+use crate::array::{Array, Dimension};
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rust_decimal::Decimal;
 use std::fmt::Write;
 use std::str::FromStr;
+use std::sync::Arc;
 
 impl Datum {
     /// Returns the text format, in which only `character(n)` depends on the type; `None` for NULL.
@@ -48,7 +49,13 @@ impl Datum {
             Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
             Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
             Datum::Interval(interval) => _ = write!(out, "{interval}"),
+            Datum::Array(array) if ty == Type::Int2Vector => {
+                let values = array.values().iter().filter_map(Datum::as_i64);
+                let values: Vec<_> = values.map(|value| value.to_string()).collect();
+                out.push_str(&values.join(" "));
+            }
             Datum::Array(array) => _ = write!(out, "{array}"),
+            Datum::Object(_, name) => out.push_str(name),
         }
         true
     }
@@ -105,6 +112,17 @@ impl Datum {
             Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
             Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
             Type::Interval => Datum::Interval(Interval::from_text(text)?),
+            Type::Int2Vector => {
+                let values = trimmed.split_ascii_whitespace();
+                let values = values.map(|part| Datum::from_text(Type::Int2, part));
+                let values: Vec<_> = values.collect::<Result<_, _>>()?;
+                let dimension = Dimension { lower: 0, length: values.len() };
+                Datum::Array(Array::with(Type::Int2, vec![dimension], values)?.into())
+            }
+            // The names of objects are not known here.
+            Type::Object(_) => {
+                Datum::Object(trimmed.parse().map_err(|_| bad())?, Arc::from(trimmed))
+            }
             Type::Array(element) => Datum::Array(Array::from_text(element.ty(), text)?.into()),
         })
     }

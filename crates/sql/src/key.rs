@@ -69,6 +69,7 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
         }
         Datum::Interval(interval) => write_interval(*interval, out),
         Datum::Array(array) => write_array(array, out),
+        Datum::Object(oid, _) => write_integer((*oid).into(), out),
     }
     if descending {
         out[from..].iter_mut().for_each(|byte| *byte = !*byte);

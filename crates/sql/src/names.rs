@@ -2,7 +2,7 @@
 //! statement's text.
 
 use crate::error::{SqlError, state};
-use crate::types::Type;
+use crate::types::{Object, Type};
 use sqlparser::ast::{self, DataType, Spanned};
 
 /// Folds a name as PostgreSQL does: lower case unless quoted.
@@ -132,6 +132,19 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
             return Err(SqlError::unsupported("a type interval with fields or a precision"));
         }
         DataType::Custom(name, _) if function_name(name) == "bpchar" => Type::Char(0),
+        DataType::Regclass => Type::Object(Object::Class),
+        DataType::Custom(name, _) if Object::named(&function_name(name)).is_some() => {
+            Type::Object(Object::named(&function_name(name)).unwrap_or(Object::Class))
+        }
+        // Ids of objects are integers here, and names are text.
+        DataType::Custom(name, _)
+            if matches!(function_name(name).as_str(), "oid" | "xid" | "cid") =>
+        {
+            Type::Int4
+        }
+        DataType::Custom(name, _) if matches!(function_name(name).as_str(), "name" | "char") => {
+            Type::Text
+        }
         // A length and further dimensions are no part of the type.
         DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
             data_type(element)?.array()

@@ -102,6 +102,8 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
             write_signed((*micros).into(), out);
         }
         Datum::Array(array) => write_array(array, out),
+        // No column of a stored table has such a type.
+        Datum::Object(oid, _) => write_signed((*oid).into(), out),
     }
 }
 
@@ -281,6 +283,9 @@ impl<'a> Source<'a> {
                 Datum::Uuid(uuid::Uuid::from_bytes(id))
             }
             Type::Array(element) => Datum::Array(self.array(element.ty().base())?.into()),
+            Type::Int2Vector | Type::Object(_) => {
+                return Err(SqlError::corrupted("a row has a value of a system table's type"));
+            }
             Type::Interval => Datum::Interval(Interval {
                 months: self.signed()?.try_into().map_err(wrong)?,
                 days: self.signed()?.try_into().map_err(wrong)?,

@@ -542,7 +542,8 @@ fn narrow(
     if std::mem::replace(&mut work.scope, work::Scope::Open) != work::Scope::Wanted {
         return Ok(true);
     }
-    let scope = Scope { params: &portal.params, now_us: work.now_us(), session: facts };
+    let scope =
+        Scope { params: &portal.params, now_us: work.now_us(), session: facts, catalog: None };
     if let Some(range) = compiled.scope(&scope)?
         && work.txn.reads_only_in(&range, work.negotiates)
     {
@@ -596,7 +597,7 @@ async fn attempt(
         portal.compiled = Some(compiled.clone());
     }
     let params = portal.params.clone();
-    let scope = Scope { params: &params, now_us: work.now_us(), session: facts };
+    let scope = Scope { params: &params, now_us: work.now_us(), session: facts, catalog: None };
     let chunk = match &compiled.plan {
         Plan::Explain(inner, analyze) => {
             let mut lines = compile::explain(inner);

@@ -244,7 +244,7 @@ impl Position {
             return Ok(Self::start(table, facts));
         }
         let access = Access::choose(table, Some(&Expr::And(all)));
-        let scope = Scope { params: &[], now_us: 0, session: facts };
+        let scope = Scope { params: &[], now_us: 0, session: facts, catalog: None };
         Ok(Position(Cursor::new(access.index, access.targets(table, &scope)?, false)))
     }
 }

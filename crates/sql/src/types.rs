@@ -37,6 +37,50 @@ pub enum Type {
     Interval,
     /// An array of any dimensions
     Array(Element),
+    /// `int2vector`: numbers of columns, in system tables
+    Int2Vector,
+    /// The id of an object, shown by the object's name: `regclass` and others
+    Object(Object),
+}
+
+/// A kind of objects that a type has the ids of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// Relations: `regclass`
+    Class,
+    /// Types: `regtype`
+    Type,
+    /// Schemas: `regnamespace`
+    Namespace,
+    /// Roles: `regrole`
+    Role,
+    /// Functions: `regproc`
+    Procedure,
+}
+
+impl Object {
+    /// Returns the name of the type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Object::Class => "regclass",
+            Object::Type => "regtype",
+            Object::Namespace => "regnamespace",
+            Object::Role => "regrole",
+            Object::Procedure => "regproc",
+        }
+    }
+
+    /// Finds a kind by the name of its type.
+    pub fn named(name: &str) -> Option<Object> {
+        Some(match name {
+            "regclass" => Object::Class,
+            "regtype" => Object::Type,
+            "regnamespace" => Object::Namespace,
+            "regrole" => Object::Role,
+            "regproc" | "regprocedure" | "regoper" | "regoperator" => Object::Procedure,
+            _ => return None,
+        })
+    }
 }
 
 /// The type of an array's elements. An array of arrays is an array of more dimensions, so no
@@ -93,6 +137,7 @@ impl Type {
     pub const fn array(self) -> Type {
         match self {
             Type::Array(_) => self,
+            Type::Int2Vector => Type::Int2.array(),
             ty => Type::Array(Element { oid: ty.oid(), modifier: ty.modifier() }),
         }
     }
@@ -101,6 +146,7 @@ impl Type {
     pub const fn element(self) -> Option<Type> {
         match self {
             Type::Array(element) => Some(element.ty()),
+            Type::Int2Vector => Some(Type::Int2),
             _ => None,
         }
     }
@@ -124,6 +170,12 @@ impl Type {
             Type::Numeric(_) => 1700,
             Type::Uuid => 2950,
             Type::Array(element) => array_of(element.oid).0,
+            Type::Int2Vector => 22,
+            Type::Object(Object::Class) => 2205,
+            Type::Object(Object::Type) => 2206,
+            Type::Object(Object::Namespace) => 4089,
+            Type::Object(Object::Role) => 4096,
+            Type::Object(Object::Procedure) => 24,
         }
     }
 
@@ -201,6 +253,8 @@ impl Type {
             Type::TimestampTz => "timestamp with time zone",
             Type::Interval => "interval",
             Type::Array(element) => array_of(element.oid).1,
+            Type::Int2Vector => "int2vector",
+            Type::Object(kind) => kind.name(),
         }
     }
 
@@ -209,7 +263,7 @@ impl Type {
         match self {
             Type::Bool => 1,
             Type::Int2 => 2,
-            Type::Int4 | Type::Date => 4,
+            Type::Int4 | Type::Date | Type::Object(_) => 4,
             Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => 8,
             Type::Uuid | Type::Interval => 16,
             _ => -1,

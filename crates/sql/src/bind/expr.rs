@@ -488,6 +488,9 @@ impl Binder {
     /// Applies a function or an operator of the catalog.
     pub(super) fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let (function, args, ty) = self.resolve_call(name, args)?;
+        if function.reads_catalog() && self.tables.is_none() {
+            return Err(SqlError::unsupported(format!("{name} here")));
+        }
         let expr = match function.is_set() {
             true => self.set_call(function, args, ty)?,
             false => Expr::Call(function, args),

@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod array;
+mod empty;
 mod expr;
 mod from;
 mod functions;

@@ -379,10 +379,12 @@ impl Binder {
     }
 
     fn bind_select(&mut self, select: &ast::Select, order: &Order<'_>) -> Result<Bound, SqlError> {
+        let (levels, named) = (self.levels.len(), self.named.len());
         self.levels.push(Level::default());
         let bound = self.bind_select_inner(select, order);
-        self.levels.pop();
-        bound
+        self.levels.truncate(levels);
+        self.named.truncate(named);
+        bound.or_else(|error| self.bind_empty(select, error))
     }
 
     fn bind_select_inner(

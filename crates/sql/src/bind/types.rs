@@ -16,6 +16,10 @@ impl Binder {
         ty: Type,
         explicit: bool,
     ) -> Result<Expr, SqlError> {
+        // The catalog knows an object by its name or its id.
+        if let (Type::Object(kind), false) = (ty, bound.ty == Some(ty)) {
+            return Ok(self.apply(kind.name(), vec![bound])?.expr);
+        }
         match (bound.ty, bound.expr) {
             (None, Expr::Param(at)) => {
                 self.params[at] = Some(ty.base());

@@ -42,8 +42,12 @@ impl Operator for Aggregate {
                     }
                     cx.pause(found.len()).await;
                     let state = &mut *cx.state;
-                    let scope =
-                        Scope { params: &state.params, now_us: cx.now_us, session: cx.facts };
+                    let scope = Scope {
+                        params: &state.params,
+                        now_us: cx.now_us,
+                        session: cx.facts,
+                        catalog: state.catalog.as_ref(),
+                    };
                     for row in &found {
                         groups.add(row, &scope, &mut state.held)?;
                     }

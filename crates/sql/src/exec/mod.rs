@@ -26,6 +26,7 @@ use crate::memory::{Held, weight};
 use crate::physical::{Node, Query};
 use crate::response::Column;
 use crate::stack;
+use crate::system::{self, Catalog};
 use crate::types::Type;
 use meridian_txn::{Future, Transaction};
 use std::collections::HashMap;
@@ -48,9 +49,18 @@ struct State {
     named: Vec<Option<Arc<Vec<Row>>>>,
     /// The rows of system tables, by table id.
     made: HashMap<u32, Arc<Vec<Row>>>,
+    /// The tables, if a function reads them.
+    catalog: Option<Catalog>,
     held: Held,
     /// The rows since the latest pause.
     busy: usize,
+}
+
+impl State {
+    fn scope<'a>(&'a self, now_us: i64, facts: &'a Facts) -> Scope<'a> {
+        let catalog = self.catalog.as_ref();
+        Scope { params: &self.params, now_us, session: facts, catalog }
+    }
 }
 
 /// The transaction and the query of an operator.
@@ -63,7 +73,7 @@ struct Context<'a> {
 
 impl Context<'_> {
     fn scope(&self) -> Scope<'_> {
-        Scope { params: &self.state.params, now_us: self.now_us, session: self.facts }
+        self.state.scope(self.now_us, self.facts)
     }
 
     /// Takes memory for a row until the query ends.
@@ -160,7 +170,8 @@ impl AnalyticPlan for Query {
         params.resize(self.slots.max(params.len()), Datum::Null);
         let relations = self.relations;
         let root = stack::with_room(relations, || start(&self.root));
-        Ok(Box::new(Running { root, relations, named: self.named, params, state: None }))
+        let (named, reads_catalog) = (self.named, self.reads_catalog);
+        Ok(Box::new(Running { root, relations, named, reads_catalog, params, state: None }))
     }
 }
 
@@ -169,6 +180,7 @@ struct Running {
     root: Box<dyn Operator>,
     params: Vec<Datum>,
     named: usize,
+    reads_catalog: bool,
     relations: usize,
     /// Set with the first request.
     state: Option<State>,
@@ -184,9 +196,13 @@ impl AnalyticRows for Running {
                 params: std::mem::take(&mut self.params),
                 named: vec![None; self.named],
                 made: HashMap::new(),
+                catalog: None,
                 held: reader.facts.held(),
                 busy: 0,
             });
+            if self.reads_catalog && state.catalog.is_none() {
+                state.catalog = Some(system::load(&mut *reader.transaction).await?);
+            }
             let mut cx = Context {
                 txn: &mut *reader.transaction,
                 facts: reader.facts,

@@ -7,6 +7,7 @@
 //! their own, since access paths and estimates look at them.
 
 mod array;
+mod catalog;
 mod conditional;
 mod math;
 mod pattern;
@@ -22,6 +23,7 @@ use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::system::Catalog;
 use crate::types::Type;
 use rust_decimal::Decimal;
 use std::collections::HashMap;
@@ -37,6 +39,8 @@ pub(crate) type Rows = Box<dyn Iterator<Item = Result<Vec<Datum>, SqlError>> + S
 #[derive(Clone, Copy)]
 enum Kernel {
     Value(Value),
+    /// Of a function that reads the catalog.
+    Catalog(fn(&[Datum], &Scope<'_>, &Catalog) -> Result<Datum, SqlError>),
     /// Of a set-returning function.
     Rows(fn(&[Datum], &Scope<'_>) -> Result<Rows, SqlError>),
 }
@@ -139,10 +143,19 @@ impl Function {
     /// Returns its value.
     pub(crate) fn call(&self, args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
         match self.kernel {
-            Kernel::Value(_) if self.strict && args.iter().any(Datum::is_null) => Ok(Datum::Null),
-            Kernel::Value(kernel) => kernel(args, scope),
             Kernel::Rows(_) => no_value(args, scope),
+            _ if self.strict && args.iter().any(Datum::is_null) => Ok(Datum::Null),
+            Kernel::Value(kernel) => kernel(args, scope),
+            Kernel::Catalog(kernel) => match scope.catalog {
+                Some(catalog) => kernel(args, scope, catalog),
+                None => Err(SqlError::unsupported(format!("{} here", self.name))),
+            },
         }
+    }
+
+    /// True if it reads the catalog.
+    pub(crate) fn reads_catalog(&self) -> bool {
+        matches!(self.kernel, Kernel::Catalog(_))
     }
 
     /// True if it returns a set.
@@ -159,11 +172,11 @@ impl Function {
     /// returns no rows for NULL.
     pub(crate) fn rows(&self, args: &[Datum], scope: &Scope<'_>) -> Result<Rows, SqlError> {
         match self.kernel {
-            Kernel::Value(_) => Ok(Box::new(std::iter::once(Ok(vec![self.call(args, scope)?])))),
             Kernel::Rows(_) if self.strict && args.iter().any(Datum::is_null) => {
                 Ok(Box::new(std::iter::empty()))
             }
             Kernel::Rows(kernel) => Ok(Box::new(kernel(args, scope)?.fuse())),
+            _ => Ok(Box::new(std::iter::once(Ok(vec![self.call(args, scope)?])))),
         }
     }
 }
@@ -186,8 +199,9 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 7] = [
+const ALL: [&[Function]; 8] = [
     array::FUNCTIONS,
+    catalog::FUNCTIONS,
     conditional::FUNCTIONS,
     math::FUNCTIONS,
     pattern::FUNCTIONS,

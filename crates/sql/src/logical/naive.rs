@@ -87,7 +87,7 @@ impl Naive {
                 let keys: Vec<Expr> = keys.iter().map(|id| Expr::Column(*id)).collect();
                 let aggregates: Vec<_> = aggregates.iter().map(|(_, a)| a.clone()).collect();
                 let mut groups = Groups::new(&keys, &aggregates);
-                let scope = Scope { params: &[], now_us: 0, session: &self.facts };
+                let scope = Scope { params: &[], now_us: 0, session: &self.facts, catalog: None };
                 for row in self.rows(input, outer)? {
                     let values = with(outer, &columns, &row);
                     groups.add(&values, &scope, &mut self.facts.held())?;
@@ -159,7 +159,7 @@ impl Naive {
                 all
             }
             Rel::Functions(functions) => {
-                let scope = Scope { params: &[], now_us: 0, session: &self.facts };
+                let scope = Scope { params: &[], now_us: 0, session: &self.facts, catalog: None };
                 let mut sides = Vec::new();
                 for (function, args) in &functions.calls {
                     let args = args.iter().map(|arg| self.eval(arg, outer));
@@ -276,7 +276,10 @@ impl Naive {
                 for part in node.children_mut() {
                     *part = Expr::Const(self.eval(part, values)?);
                 }
-                node.eval(&[], &Scope { params: &[], now_us: 0, session: &self.facts })
+                node.eval(
+                    &[],
+                    &Scope { params: &[], now_us: 0, session: &self.facts, catalog: None },
+                )
             }
         }
     }

@@ -15,7 +15,8 @@
 
 use crate::datum::Datum;
 use crate::expr::Expr;
-use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, Subquery, Wants};
+use crate::logical::{ColumnId, Join, JoinKind, Rel, SetOp, SetOperation, Subquery, Wants};
+use std::collections::BTreeSet;
 
 /// Replaces all subqueries in expressions of a plan.
 pub(super) fn hoist(rel: Rel, next: &mut ColumnId) -> Rel {
@@ -69,14 +70,36 @@ pub(super) fn hoist(rel: Rel, next: &mut ColumnId) -> Rel {
             let outputs = columns.into_iter().map(|id| (id, Expr::Column(id))).collect();
             Rel::Project { input: Box::new(joined), outputs }
         }
+        Rel::Join(join) if join.kind == JoinKind::Full => full(*join, next),
         // The pairs of a row are the rows of a dependent right side: there the condition is a
-        // filter. A full join with a subquery in its condition is refused when it is lowered.
-        Rel::Join(join) if join.kind != JoinKind::Full => {
+        // filter.
+        Rel::Join(join) => {
             let right = filter(join.right, join.on, next);
             join.left.join(join.kind, right, Expr::truth())
         }
         other => other,
     }
+}
+
+/// Turns the subqueries of a full join's condition into columns of the side that they name. One
+/// that names both sides stays, and is refused when the join is lowered. A subquery is evaluated
+/// for each row of its side, even where another operand of AND or OR makes it needless.
+fn full(join: Join, next: &mut ColumnId) -> Rel {
+    let Join { kind, mut left, mut right, mut on } = join;
+    let lefts: BTreeSet<ColumnId> = left.columns().into_iter().collect();
+    let rights: BTreeSet<ColumnId> = right.columns().into_iter().collect();
+    on.rewrite(&mut |part| {
+        if matches!(part, Expr::Subquery(_)) {
+            let side = match (part.names_any(&lefts), part.names_any(&rights)) {
+                (true, true) => return,
+                (false, true) => &mut right,
+                _ => &mut left,
+            };
+            let input = std::mem::replace(side, Rel::one_row());
+            *side = replace(input, part, &[], next);
+        }
+    });
+    left.join(kind, right, on)
 }
 
 fn fresh(next: &mut ColumnId) -> ColumnId {

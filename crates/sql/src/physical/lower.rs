@@ -33,6 +33,7 @@ pub(crate) fn lower_with(
         outer: BTreeMap::new(),
         slots: query.params.len(),
         named_count: 0,
+        reads_catalog: false,
         by_key,
         named: BTreeMap::new(),
     };
@@ -45,6 +46,7 @@ pub(crate) fn lower_with(
         params: query.params,
         slots: lowering.slots,
         named: lowering.named_count,
+        reads_catalog: lowering.reads_catalog,
         relations,
     })
 }
@@ -58,6 +60,8 @@ struct Lowering {
     slots: usize,
     /// The number of queries of WITH so far.
     named_count: usize,
+    /// True if a function so far reads the catalog.
+    reads_catalog: bool,
     /// The queries of WITH: their numbers, definitions and columns.
     named: BTreeMap<usize, (usize, Option<Arc<Node>>, Vec<ColumnId>)>,
 }
@@ -86,17 +90,20 @@ fn need(expr: &Expr, needed: &mut BTreeSet<ColumnId>) {
 
 impl Lowering {
     /// Turns the ids of an expression into positions and parameters.
-    fn place(&self, mut expr: Expr, layout: &[ColumnId]) -> Result<Expr, SqlError> {
-        let mut missing = false;
-        expr.rewrite(&mut |part| {
-            if let Expr::Column(id) = part {
+    fn place(&mut self, mut expr: Expr, layout: &[ColumnId]) -> Result<Expr, SqlError> {
+        let (mut missing, mut reads_catalog) = (false, false);
+        expr.rewrite(&mut |part| match part {
+            Expr::Column(id) => {
                 match (layout.iter().position(|column| column == id), self.outer.get(id)) {
                     (Some(at), _) => *part = Expr::Column(at),
                     (None, Some(slot)) => *part = Expr::Param(*slot),
                     (None, None) => missing = true,
                 }
             }
+            Expr::Call(function, _) => reads_catalog |= function.reads_catalog(),
+            _ => {}
         });
+        self.reads_catalog |= reads_catalog;
         if missing || expr.has_subquery() {
             return Err(internal("an expression names a column that is not there"));
         }
@@ -104,7 +111,7 @@ impl Lowering {
     }
 
     fn place_all(
-        &self,
+        &mut self,
         exprs: impl IntoIterator<Item = Expr>,
         layout: &[ColumnId],
     ) -> Result<Vec<Expr>, SqlError> {
@@ -213,6 +220,7 @@ impl Lowering {
                 let logical::Functions { calls, mut columns, ordinality } = functions;
                 let mut placed = Vec::with_capacity(calls.len());
                 for (function, args) in calls {
+                    self.reads_catalog |= function.reads_catalog();
                     placed.push((function, self.place_all(args, &[])?));
                 }
                 columns.extend(ordinality);
@@ -390,7 +398,7 @@ impl Lowering {
 
     /// Finds equalities between the sides; without one, all pairs are looked at.
     fn keys(
-        &self,
+        &mut self,
         pairs: &[Expr],
         left: &[ColumnId],
         right: &[ColumnId],

@@ -33,6 +33,8 @@ pub(crate) struct Query {
     pub(crate) slots: usize,
     /// The number of queries of WITH.
     pub(crate) named: usize,
+    /// True if a function of it reads the catalog.
+    pub(crate) reads_catalog: bool,
     /// The number of relations: the plan is not deeper than a few times that.
     pub(crate) relations: usize,
 }

@@ -282,7 +282,7 @@ fn locks(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 /// Implements `pg_blocking_pids`: the sessions that a session waits for.
-pub(super) fn blocking(facts: &crate::expr::Facts, pid: i64) -> String {
+pub(crate) fn blocking(facts: &crate::expr::Facts, pid: i64) -> Vec<i32> {
     let sessions = facts.sessions.list();
     let waiter = sessions
         .iter()
@@ -297,5 +297,5 @@ pub(super) fn blocking(facts: &crate::expr::Facts, pid: i64) -> String {
         .collect();
     pids.sort_unstable();
     pids.dedup();
-    format!("{{{}}}", pids.iter().map(i32::to_string).collect::<Vec<_>>().join(","))
+    pids
 }

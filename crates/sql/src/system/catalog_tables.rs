@@ -33,7 +33,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
 ];
 
 /// Returns the type of a name of SQL or `pg_type`.
-pub(super) fn type_named(name: &str) -> Option<u32> {
+pub(crate) fn type_named(name: &str) -> Option<u32> {
     let last = name.rsplit('.').next().unwrap_or(name);
     let by_name = TYPES.iter().find(|(_, other, ..)| *other == last).map(|(oid, ..)| *oid);
     by_name.or_else(|| {

@@ -36,7 +36,7 @@ impl Catalog {
     }
 
     /// Returns the name of a relation, by its id.
-    fn relation_name(&self, id: i64) -> Option<String> {
+    pub(crate) fn relation_name(&self, id: i64) -> Option<String> {
         if let Some(table) = self.table(id) {
             return Some(quoted(&table.name));
         }
@@ -52,7 +52,7 @@ impl Catalog {
     }
 
     /// Returns the id of a relation, by its name as SQL writes it.
-    fn relation_id(&self, written: &str) -> Option<u32> {
+    pub(crate) fn relation_id(&self, written: &str) -> Option<u32> {
         let unquoted =
             |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
                 Some(inner) => inner.replace("\"\"", "\""),
@@ -89,7 +89,22 @@ impl Catalog {
         table.or_else(|| self.index(storage.into()).map(|(_, index)| index.id))
     }
 
-    fn index_definition(&self, id: i64, column: i64) -> Option<String> {
+    /// Returns the definition of a constraint, by its id.
+    pub(crate) fn constraint_definition(&self, id: i64) -> Option<String> {
+        let (table, index) = self.index(id)?;
+        let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
+        Some(format!("{kind} ({})", parts(table, index, false)))
+    }
+
+    /// True if a relation is found by its name alone.
+    pub(crate) fn is_visible(&self, id: i64) -> bool {
+        let system = super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id);
+        let mine = || self.table(id).is_some() || self.index(id).is_some();
+        system.map_or_else(mine, |(schema, _)| *schema == "pg_catalog")
+    }
+
+    /// Returns the definition of an index, or the column of its part, counted from 1.
+    pub(crate) fn index_definition(&self, id: i64, column: i64) -> Option<String> {
         let (table, index) = self.index(id)?;
         if column > 0 {
             let part = index.columns.get(usize::try_from(column - 1).ok()?)?;
@@ -135,7 +150,7 @@ impl Type {
 }
 
 /// Implements `format_type`.
-pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
+pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
     let name = match oid {
         0 => return "-".into(),
         18 => "\"char\"",
@@ -299,9 +314,7 @@ impl SystemFunction {
             "format_type" => {
                 whole(0).map_or(Datum::Null, |oid| Datum::text(format_type(oid, whole(1))))
             }
-            "pg_blocking_pids" => {
-                Datum::text(super::activity::blocking(facts, whole(0).unwrap_or(0)))
-            }
+            "pg_blocking_pids" => Datum::text("{}"),
             "pg_encoding_to_char" => Datum::text(if whole(0) == Some(6) { "UTF8" } else { "" }),
             "pg_get_constraintdef" => {
                 let found = whole(0).and_then(|id| catalog.index(id));

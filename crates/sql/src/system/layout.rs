@@ -2,7 +2,8 @@
 //! allowed.
 //!
 //! Types: `o` an object id, `t` text of any kind (names, lists, trees), `b` boolean, `s` `i` `l`
-//! integers by width, `f` a float, `z` a timestamp with time zone.
+//! integers by width, `f` a float, `z` a timestamp with time zone, `A` smallint[], `T` text[], `v` a
+//! vector of column numbers.
 
 /// One table: its schema, its name, its id, its columns.
 pub(super) type Layout = (&'static str, &'static str, u32, &'static str);
@@ -16,7 +17,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         1249,
         "attrelid:o attname:t atttypid:o attstattarget:i attlen:s attnum:s attndims:i attcacheoff:i atttypmod:i \
          attbyval:b attalign:t attstorage:t attcompression:t attnotnull:b atthasdef:b atthasmissing:b attidentity:t \
-         attgenerated:t attisdropped:b attislocal:b attinhcount:i attcollation:o attacl:t? attoptions:t? \
+         attgenerated:t attisdropped:b attislocal:b attinhcount:i attcollation:o attacl:t? attoptions:T? \
          attfdwoptions:t? attmissingval:t?",
     ),
     ("pg_catalog", "pg_auth_members", 1261, "roleid:o member:o grantor:o admin_option:b"),
@@ -41,7 +42,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
          relpages:i reltuples:f relallvisible:i reltoastrelid:o relhasindex:b relisshared:b relpersistence:t relkind:t \
          relnatts:s relchecks:s relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b \
          relispopulated:b relreplident:t relispartition:b relrewrite:o relfrozenxid:o relminmxid:o relacl:t? \
-         reloptions:t? relpartbound:t?",
+         reloptions:T? relpartbound:t?",
     ),
     (
         "pg_catalog",
@@ -56,7 +57,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         2606,
         "oid:o conname:t connamespace:o contype:t condeferrable:b condeferred:b convalidated:b conrelid:o contypid:o \
          conindid:o conparentid:o confrelid:o confupdtype:t confdeltype:t confmatchtype:t conislocal:b coninhcount:i \
-         connoinherit:b conkey:t? confkey:t? conpfeqop:t? conppeqop:t? conffeqop:t? confdelsetcols:t? conexclop:t? \
+         connoinherit:b conkey:A? confkey:A? conpfeqop:t? conppeqop:t? conffeqop:t? confdelsetcols:t? conexclop:t? \
          conbin:t?",
     ),
     (
@@ -101,7 +102,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         2610,
         "indexrelid:o indrelid:o indnatts:s indnkeyatts:s indisunique:b indnullsnotdistinct:b indisprimary:b \
          indisexclusion:b indimmediate:b indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b \
-         indisreplident:b indkey:t indcollation:t indclass:t indoption:t indexprs:t? indpred:t?",
+         indisreplident:b indkey:v indcollation:t indclass:t indoption:v indexprs:t? indpred:t?",
     ),
     (
         "pg_catalog",

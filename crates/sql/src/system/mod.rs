@@ -24,9 +24,12 @@ mod layout;
 mod shards;
 
 pub(crate) use activity::SessionSlot;
+pub(crate) use activity::blocking;
 pub use activity::{ServerInfo, Sessions, TransactionName, Waiting};
+pub(crate) use catalog_tables::type_named;
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
+pub(crate) use describe::format_type;
 pub use describe::{Catalog, SystemFunction};
 pub use shards::ShardFact;
 
@@ -69,6 +72,9 @@ fn column(spec: &str) -> ColumnDef {
         b'b' => Type::Bool,
         b'f' => Type::Float8,
         b'z' => Type::TimestampTz,
+        b'A' => Type::Int2.array(),
+        b'T' => Type::Text.array(),
+        b'v' => Type::Int2Vector,
         _ => Type::Text,
     };
     ColumnDef { name: name.into(), ty, not_null: !code.ends_with('?'), default: None }
@@ -141,8 +147,8 @@ impl<'t> Writer<'t> {
             debug_assert!(at.is_some(), "{} has no column {name}", self.table.name);
             if let Some(at) = at {
                 row[at] = match (value, self.table.columns[at].ty) {
-                    (Value::Text(text), _) => Datum::text(text),
-                    (Value::Own(text), _) => Datum::text(text),
+                    (Value::Text(text), ty) => lists(text, ty),
+                    (Value::Own(text), ty) => lists(text, ty),
                     (Value::Bool(b), Type::Text) => Datum::text(if *b { "YES" } else { "NO" }),
                     (Value::Bool(b), _) => Datum::Bool(*b),
                     (Value::Whole(n), Type::Int2) => Datum::Int2(*n as i16),
@@ -155,6 +161,14 @@ impl<'t> Writer<'t> {
             }
         }
         self.rows.push(row);
+    }
+}
+
+/// Returns a text, or the list that it shows.
+fn lists(text: &str, ty: Type) -> Datum {
+    match ty.element() {
+        Some(_) => Datum::from_text(ty, text).unwrap_or(Datum::Null),
+        None => Datum::text(text),
     }
 }
 

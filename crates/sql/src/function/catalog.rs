@@ -1,0 +1,282 @@
+//! Functions that read the catalog, or describe what it has: those that clients call to list
+//! tables, and the names of objects by their ids.
+
+use super::of::*;
+use super::{Function, Kernel, Out, Param, text_at, whole_at};
+use crate::array::Array;
+use crate::consistency::{CAUSAL_TOKEN, token_to_text};
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::Scope;
+use crate::system::{self, Catalog};
+use crate::types::{Object, Type};
+use std::sync::Arc;
+
+const ANY: Param = Param::Any;
+const TEXTS: Out = Out::Of(Type::Text.array());
+
+const fn object(kind: Object, param: &'static [Param]) -> Function {
+    let kernel = match kind {
+        Object::Class => class,
+        Object::Type => type_,
+        Object::Namespace => namespace,
+        Object::Role => role,
+        Object::Procedure => procedure,
+    };
+    reads(kind.name(), param, Out::Of(Type::Object(kind)), kernel)
+}
+
+type Reads = fn(&[Datum], &Scope<'_>, &Catalog) -> Result<Datum, SqlError>;
+
+/// A function that reads the catalog.
+const fn reads(
+    name: &'static str,
+    params: &'static [Param],
+    result: Out,
+    kernel: Reads,
+) -> Function {
+    let function = Function::new(name, params, result, super::no_value).stable();
+    Function { kernel: Kernel::Catalog(kernel), ..function }
+}
+
+/// A function of objects that do not exist here.
+const fn nothing(name: &'static str, result: Out) -> Function {
+    Function::new(name, &[ANY], result, |_, _| Ok(Datum::Null)).variadic().stable()
+}
+
+/// A test that is true for all that a session can see, since there is one role.
+const fn always(name: &'static str) -> Function {
+    Function::new(name, &[ANY], A_BOOL, |_, _| Ok(Datum::Bool(true))).variadic().stable()
+}
+
+const fn never(name: &'static str) -> Function {
+    Function::new(name, &[ANY], A_BOOL, |_, _| Ok(Datum::Bool(false))).variadic().stable()
+}
+
+/// A size or a number that is not measured.
+const fn zero(name: &'static str) -> Function {
+    Function::new(name, &[ANY], AN_INT8, |_, _| Ok(Datum::Int8(0))).variadic().stable()
+}
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    object(Object::Class, &[TEXT]),
+    object(Object::Class, &[INT8]),
+    object(Object::Type, &[TEXT]),
+    object(Object::Type, &[INT8]),
+    object(Object::Namespace, &[TEXT]),
+    object(Object::Namespace, &[INT8]),
+    object(Object::Role, &[TEXT]),
+    object(Object::Role, &[INT8]),
+    object(Object::Procedure, &[INT8]),
+    reads("to_regclass", &[TEXT], Out::Of(Type::Object(Object::Class)), to_class),
+    reads("pg_get_constraintdef", &[INT4], A_TEXT, constraint_definition),
+    reads("pg_get_constraintdef", &[INT4, BOOL], A_TEXT, constraint_definition),
+    reads("pg_get_indexdef", &[INT4], A_TEXT, index_definition),
+    reads("pg_get_indexdef", &[INT4, INT4, BOOL], A_TEXT, index_definition),
+    reads("pg_table_is_visible", &[INT4], A_BOOL, is_visible),
+    Function::new("current_schemas", &[BOOL], TEXTS, current_schemas).stable(),
+    Function::new("current_setting", &[TEXT], A_TEXT, current_setting).stable(),
+    Function::new("current_setting", &[TEXT, BOOL], A_TEXT, current_setting).stable(),
+    Function::new("format_type", &[INT4, INT4], A_TEXT, format_type).lenient().stable(),
+    Function::new("pg_blocking_pids", &[INT4], OF_INT4, blocking_pids).volatile(),
+    Function::new("pg_encoding_to_char", &[INT4], A_TEXT, encoding).stable(),
+    Function::new("pg_get_expr", &[TEXT, INT4], A_TEXT, expression).stable(),
+    Function::new("pg_get_expr", &[TEXT, INT4, BOOL], A_TEXT, expression).stable(),
+    Function::new("pg_get_userbyid", &[INT4], A_TEXT, user_by_id).stable(),
+    Function::new("pg_is_in_recovery", &[], A_BOOL, |_, _| Ok(Datum::Bool(false))).stable(),
+    Function::new("pg_my_temp_schema", &[], AN_INT4, |_, _| Ok(Datum::Int4(0))).stable(),
+    Function::new("txid_current", &[], AN_INT8, |_, _| Ok(Datum::Int8(0))).volatile(),
+    Function::new("pg_size_pretty", &[INT8], A_TEXT, size_pretty),
+    Function::new("inet_server_addr", &[], A_TEXT, |_, _| Ok(Datum::Null)).stable(),
+    Function::new("inet_server_port", &[], AN_INT4, |_, _| Ok(Datum::Null)).stable(),
+    zero("pg_relation_size"),
+    zero("pg_table_size"),
+    zero("pg_total_relation_size"),
+    zero("pg_indexes_size"),
+    zero("pg_database_size"),
+    never("pg_is_other_temp_schema"),
+    never("pg_relation_is_publishable"),
+    nothing("col_description", A_TEXT),
+    nothing("obj_description", A_TEXT),
+    nothing("shobj_description", A_TEXT),
+    nothing("pg_get_function_arguments", A_TEXT),
+    nothing("pg_get_function_identity_arguments", A_TEXT),
+    nothing("pg_get_function_result", A_TEXT),
+    nothing("pg_get_partkeydef", A_TEXT),
+    nothing("pg_get_ruledef", A_TEXT),
+    nothing("pg_get_serial_sequence", A_TEXT),
+    nothing("pg_get_statisticsobjdef_columns", A_TEXT),
+    nothing("pg_get_triggerdef", A_TEXT),
+    nothing("pg_get_viewdef", A_TEXT),
+    nothing("pg_tablespace_location", A_TEXT),
+    always("has_any_column_privilege"),
+    always("has_column_privilege"),
+    always("has_database_privilege"),
+    always("has_function_privilege"),
+    always("has_schema_privilege"),
+    always("has_sequence_privilege"),
+    always("has_table_privilege"),
+    always("has_tablespace_privilege"),
+    always("has_type_privilege"),
+    always("pg_has_role"),
+    always("pg_collation_is_visible"),
+    always("pg_conversion_is_visible"),
+    always("pg_function_is_visible"),
+    always("pg_opclass_is_visible"),
+    always("pg_operator_is_visible"),
+    always("pg_type_is_visible"),
+];
+
+const OF_INT4: Out = Out::Of(Type::Int4.array());
+
+fn missing(what: &str, name: &str, sqlstate: &'static str) -> SqlError {
+    SqlError::new(sqlstate, format!("{what} \"{name}\" does not exist"))
+}
+
+/// Returns an object: by its id, or by its name, which may be an id in digits.
+fn found(
+    args: &[Datum],
+    by_name: impl FnOnce(&str) -> Result<u32, SqlError>,
+    name_of: impl FnOnce(u32) -> Option<String>,
+) -> Result<Datum, SqlError> {
+    let oid = match args.first() {
+        Some(Datum::Text(name)) if name.trim() == "-" => 0,
+        Some(Datum::Text(name)) => match name.trim().parse() {
+            Ok(oid) => oid,
+            Err(_) => by_name(name)?,
+        },
+        _ => whole_at(args, 0)? as u32,
+    };
+    let unknown = || if oid == 0 { "-".to_owned() } else { oid.to_string() };
+    Ok(Datum::Object(oid, name_of(oid).unwrap_or_else(unknown).into()))
+}
+
+fn class(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let by_name = |name: &str| {
+        let missing = || missing("relation", name.trim(), state::UNDEFINED_TABLE);
+        catalog.relation_id(name).ok_or_else(missing)
+    };
+    found(args, by_name, |oid| catalog.relation_name(oid.into()))
+}
+
+fn to_class(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let oid = catalog.relation_id(text_at(args, 0)?);
+    let name = oid.and_then(|oid| catalog.relation_name(oid.into()));
+    Ok(match (oid, name) {
+        (Some(oid), Some(name)) => Datum::Object(oid, name.into()),
+        _ => Datum::Null,
+    })
+}
+
+fn type_(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    let by_name = |name: &str| {
+        let missing = || missing("type", name.trim(), state::UNDEFINED_OBJECT);
+        system::type_named(name.trim()).ok_or_else(missing)
+    };
+    found(args, by_name, |oid| (oid != 0).then(|| system::format_type(oid.into(), None)))
+}
+
+fn namespace(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    const ALL: [(u32, &str); 3] = [
+        (system::PG_CATALOG, "pg_catalog"),
+        (system::PUBLIC, "public"),
+        (system::INFORMATION_SCHEMA, "information_schema"),
+    ];
+    let by_name = |name: &str| {
+        let found = ALL.iter().find(|(_, other)| *other == name.trim()).map(|(oid, _)| *oid);
+        found.ok_or_else(|| missing("schema", name.trim(), state::NO_SCHEMA))
+    };
+    let name_of = |oid: u32| ALL.iter().find(|(other, _)| *other == oid);
+    found(args, by_name, |oid| name_of(oid).map(|(_, name)| (*name).to_owned()))
+}
+
+fn role(args: &[Datum], scope: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    let user = &scope.session.user;
+    let by_name = |name: &str| match name.trim() == user {
+        true => Ok(system::OWNER as u32),
+        false => Err(missing("role", name.trim(), state::UNDEFINED_OBJECT)),
+    };
+    found(args, by_name, |oid| (oid == system::OWNER as u32).then(|| user.clone()))
+}
+
+fn procedure(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    found(args, |name| Err(missing("function", name, state::UNDEFINED_FUNCTION)), |_| None)
+}
+
+fn some(text: Option<String>) -> Result<Datum, SqlError> {
+    Ok(text.map_or(Datum::Null, Datum::text))
+}
+
+fn constraint_definition(
+    args: &[Datum],
+    _: &Scope<'_>,
+    catalog: &Catalog,
+) -> Result<Datum, SqlError> {
+    some(catalog.constraint_definition(whole_at(args, 0)?))
+}
+
+fn index_definition(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let column = if args.len() > 1 { whole_at(args, 1)? } else { 0 };
+    some(catalog.index_definition(whole_at(args, 0)?, column))
+}
+
+fn is_visible(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    Ok(Datum::Bool(catalog.is_visible(whole_at(args, 0)?)))
+}
+
+fn current_schemas(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let implied = (args[0] == Datum::Bool(true)).then_some("pg_catalog");
+    let all = implied.into_iter().chain(["public"]).map(Datum::text).collect();
+    Ok(Datum::Array(Arc::new(Array::of(Type::Text, all)?)))
+}
+
+fn current_setting(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (name, facts) = (text_at(args, 0)?, scope.session);
+    if let Some(value) = facts.settings.get(name) {
+        return Ok(Datum::text(value));
+    }
+    if name.eq_ignore_ascii_case(CAUSAL_TOKEN) {
+        return Ok(Datum::text(token_to_text(&facts.database, facts.token)));
+    }
+    if args.get(1) == Some(&Datum::Bool(true)) {
+        return Ok(Datum::Null);
+    }
+    let message = format!("unrecognized configuration parameter \"{name}\"");
+    Err(SqlError::new(state::UNDEFINED_OBJECT, message))
+}
+
+fn format_type(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let Some(oid) = args[0].as_i64() else { return Ok(Datum::Null) };
+    Ok(Datum::text(system::format_type(oid, args[1].as_i64())))
+}
+
+fn blocking_pids(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let pids = system::blocking(scope.session, whole_at(args, 0)?);
+    let pids = pids.into_iter().map(Datum::Int4).collect();
+    Ok(Datum::Array(Arc::new(Array::of(Type::Int4, pids)?)))
+}
+
+fn encoding(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text(if whole_at(args, 0)? == 6 { "UTF8" } else { "" }))
+}
+
+/// Expressions are stored as text.
+fn expression(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(args[0].clone())
+}
+
+fn user_by_id(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text(match whole_at(args, 0)? {
+        id if id == i64::from(system::OWNER) => scope.session.user.clone(),
+        id => format!("unknown (OID={id})"),
+    }))
+}
+
+fn size_pretty(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::text(match whole_at(args, 0)? {
+        n if n.unsigned_abs() < 10 << 10 => format!("{n} bytes"),
+        n if n.unsigned_abs() < 10 << 20 => format!("{} kB", (n + (1 << 9)) >> 10),
+        n if n.unsigned_abs() < 10 << 30 => format!("{} MB", (n + (1 << 19)) >> 20),
+        n => format!("{} GB", n.saturating_add(1 << 29) >> 30),
+    }))
+}
