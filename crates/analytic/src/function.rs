@@ -230,8 +230,12 @@ fn own(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     let owned = name.to_owned();
     Some(ByRow::with(name, moment, returns, move |known, args| {
         let types: Vec<_> = args.iter().map(Datum::type_of).collect();
-        let found = Scalar::find(&owned, &types).ok_or_else(|| undefined(&owned, &types))?;
-        found.call(args, &known.facts)
+        match Scalar::find(&owned, &types) {
+            Some(found) => found.call(args, &known.facts, known.now_us),
+            // The type of a NULL is not known here, and may be what decides between the forms.
+            None if args.iter().any(Datum::is_null) => Ok(Datum::Null),
+            None => Err(undefined(&owned, &types)),
+        }
     }))
 }
 
@@ -415,11 +419,6 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
                 _ => Ok(Datum::Null),
             },
         )),
-        "to_char" => Some(ByRow::of(name, Type::Text, moment, |_, args| match args {
-            [time, Datum::Text(pattern)] => crate::to_char::to_char(time, pattern),
-            [_, Datum::Null] => Ok(Datum::Null),
-            _ => Err(undefined("to_char", &args.iter().map(Datum::type_of).collect::<Vec<_>>())),
-        })),
         "similar to" => Some(ByRow::of(name, Type::Bool, moment, |_, args| match args {
             [Datum::Text(text), Datum::Text(pattern), rest @ ..] => {
                 let escape = match rest {

@@ -42,7 +42,6 @@ mod rules;
 mod sequential;
 mod subquery;
 mod table;
-mod to_char;
 mod value;
 mod window;
 

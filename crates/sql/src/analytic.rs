@@ -152,15 +152,15 @@ impl Scalar {
         !crate::function::named(name).is_empty()
     }
 
-    /// Returns its value.
-    pub fn call(&self, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
+    /// Returns its value at a time of the transaction, in microseconds since 2000.
+    pub fn call(&self, args: &[Datum], facts: &Facts, now_us: i64) -> Result<Datum, SqlError> {
         let convert = |(arg, param): (&Datum, &Option<Type>)| match param {
             Some(ty) => cast::cast(arg.clone(), *ty, false),
             None => Ok(arg.clone()),
         };
         let converted = args.iter().zip(&self.call.params).map(convert);
         let converted = converted.collect::<Result<Vec<_>, _>>()?;
-        let scope = crate::expr::Scope { params: &[], now_us: 0, session: facts, catalog: None };
+        let scope = crate::expr::Scope { params: &[], now_us, session: facts, catalog: None };
         self.call.function.call(&converted, &scope)
     }
 }

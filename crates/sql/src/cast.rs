@@ -1,6 +1,6 @@
 //! Casts, implicit, on assignment, and explicit.
 
-use crate::datetime::DAY_US;
+use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::number;
@@ -155,10 +155,10 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             }
             Datum::Numeric(n)
         }
-        (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(number::midnight(days)),
-        (Datum::Date(days), Type::TimestampTz) => Datum::TimestampTz(number::midnight(days)),
+        (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(datetime::midnight(days)?),
+        (Datum::Date(days), Type::TimestampTz) => Datum::TimestampTz(datetime::midnight(days)?),
         (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Date) => {
-            Datum::Date(us.div_euclid(DAY_US) as i32)
+            Datum::Date(datetime::day_of(us))
         }
         (Datum::Timestamp(us), Type::TimestampTz) => Datum::TimestampTz(us),
         (Datum::TimestampTz(us), Type::Timestamp) => Datum::Timestamp(us),

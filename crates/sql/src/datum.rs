@@ -106,10 +106,10 @@ impl Datum {
             (Date(a), Date(b)) => a.cmp(b),
             (Timestamp(a) | TimestampTz(a), Timestamp(b) | TimestampTz(b)) => a.cmp(b),
             (Date(a), Timestamp(b) | TimestampTz(b)) => {
-                (i64::from(*a) * crate::datetime::DAY_US).cmp(b)
+                crate::datetime::midnight_wide(*a).cmp(&i128::from(*b))
             }
             (Timestamp(a) | TimestampTz(a), Date(b)) => {
-                a.cmp(&(i64::from(*b) * crate::datetime::DAY_US))
+                i128::from(*a).cmp(&crate::datetime::midnight_wide(*b))
             }
             (Interval(a), Interval(b)) => a.order(*b),
             (Array(a), Array(b)) => a.order(b),

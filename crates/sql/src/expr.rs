@@ -39,6 +39,9 @@ pub struct Facts {
     pub(crate) sessions: Arc<Sessions>,
     /// The session's process number, for its client.
     pub(crate) pid: i32,
+    /// The earliest possible time when the current statement began, in microseconds since
+    /// PostgreSQL's epoch; `None` without a clock.
+    pub(crate) statement_us: Option<i64>,
     /// The guarantees of the database.
     pub(crate) guarantees: Guarantees,
     /// The session's settings.
@@ -126,8 +129,6 @@ pub(crate) enum Expr {
     Param(usize),
     /// A column: by its id in a logical plan, by its position in the row when it is evaluated.
     Column(usize),
-    /// CURRENT_TIMESTAMP
-    Now,
     Arith(Arith, Type, Box<(Expr, Expr)>),
     Compare(Compare, Box<(Expr, Expr)>),
     /// IS [NOT] DISTINCT FROM: true when distinct, unless negated.
@@ -175,7 +176,6 @@ impl Expr {
                 )
             })?,
             Expr::Column(at) => row[*at].clone(),
-            Expr::Now => Datum::TimestampTz(scope.now_us),
             Expr::Arith(op, ty, sides) => {
                 let (left, right) = (sides.0.eval(row, scope)?, sides.1.eval(row, scope)?);
                 if left.is_null() || right.is_null() {
@@ -323,7 +323,7 @@ impl Expr {
     pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(self);
         match self {
-            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now | Expr::Subquery(_) => {}
+            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Subquery(_) => {}
             Expr::Arith(_, _, sides)
             | Expr::Compare(_, sides)
             | Expr::Each(_, _, sides)
@@ -365,9 +365,7 @@ impl Expr {
     /// Returns its operands.
     pub(crate) fn children_mut(&mut self) -> Vec<&mut Expr> {
         match self {
-            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now | Expr::Subquery(_) => {
-                Vec::new()
-            }
+            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Subquery(_) => Vec::new(),
             Expr::Arith(_, _, sides)
             | Expr::Compare(_, sides)
             | Expr::Each(_, _, sides)

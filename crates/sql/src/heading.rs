@@ -36,6 +36,7 @@ fn named(expr: &Expr) -> Option<(String, bool)> {
         Expr::Tuple(_) => strong("row"),
         Expr::AtTimeZone { .. } => strong("timezone"),
         Expr::Extract { .. } => strong("extract"),
+        Expr::BinaryOp { op: ast::BinaryOperator::Overlaps, .. } => strong("overlaps"),
         Expr::Position { .. } => strong("position"),
         Expr::Substring { shorthand: true, .. } => strong("substr"),
         Expr::Substring { .. } => strong("substring"),

@@ -127,6 +127,7 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         }
         DataType::Timestamp(..) | DataType::TimestampNtz(_) => Type::TimestampTz,
         DataType::Custom(name, _) if function_name(name) == "timestamptz" => Type::TimestampTz,
+        DataType::Time(..) => return Err(SqlError::unsupported("the type time")),
         DataType::Interval { fields: None, precision: None } => Type::Interval,
         DataType::Interval { .. } => {
             return Err(SqlError::unsupported("a type interval with fields or a precision"));

@@ -1,7 +1,6 @@
 //! PostgreSQL's arithmetic: overflow and division by zero are errors, numerics keep PostgreSQL's
 //! scales.
 
-use crate::datetime::DAY_US;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Arith;
@@ -45,9 +44,6 @@ pub(crate) fn to_decimal(datum: &Datum) -> Result<Decimal, SqlError> {
 }
 
 pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<Datum, SqlError> {
-    if let (Arith::Sub, Datum::Date(a), Datum::Date(b)) = (op, left, right) {
-        return integer(Type::Int4, i128::from(*a) - i128::from(*b));
-    }
     match ty {
         Type::Int2 | Type::Int4 | Type::Int8 => {
             let (a, b) =
@@ -79,16 +75,6 @@ pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<
             } else {
                 Ok(Datum::Float8(x))
             }
-        }
-        Type::Date => {
-            let (Datum::Date(days), n) = (left, i64::from(right.as_i64().unwrap_or(0) as i32))
-            else {
-                return Err(SqlError::unsupported("this arithmetic on dates"));
-            };
-            let days = if op == Arith::Sub { i64::from(*days) - n } else { i64::from(*days) + n };
-            i32::try_from(days)
-                .map(Datum::Date)
-                .map_err(|_| SqlError::new(state::DATETIME_OVERFLOW, "date out of range"))
         }
         Type::Numeric(_) => {
             let (a, b) = (to_decimal(left)?, to_decimal(right)?);
@@ -131,9 +117,4 @@ fn weight(n: Decimal) -> (i32, u128) {
         groups += 1;
     }
     if rest == 0 { (0, 0) } else { (groups - ((n.scale() + padding) / 4) as i32, rest) }
-}
-
-/// Returns midnight of a day.
-pub(crate) fn midnight(days: i32) -> i64 {
-    i64::from(days).saturating_mul(DAY_US)
 }

@@ -14,7 +14,7 @@ use crate::select::Running;
 use crate::session::Session;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
-use crate::{control, ddl};
+use crate::{control, ddl, system};
 use meridian_txn::{
     Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, SnapshotAge, Times,
     Timings,
@@ -150,6 +150,10 @@ impl Session {
             return self.create_index(create).await;
         }
         let goes_on = portal.rows.is_some();
+        if !goes_on {
+            self.facts.statement_us =
+                system::interval_now(&self.facts).ok().map(|(earliest, _)| earliest);
+        }
         let fresh = !goes_on && self.ensure_work(&compiled).await?;
         let alone = self.is_last() || self.ends_next;
         let now = |work: &&mut Work| work.txn.mode() == Mode::ReadOnly(ReadAt::Now);

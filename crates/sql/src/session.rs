@@ -71,6 +71,7 @@ impl Session {
             server_info: engine.server_info().cloned(),
             sessions: engine.sessions().clone(),
             pid: slot.pid(),
+            statement_us: None,
             memory: engine.memory().clone(),
         };
         Session {

@@ -37,6 +37,14 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
     })
 }
 
+/// Returns the name of a field of EXTRACT.
+fn field_name(field: &ast::DateTimeField) -> String {
+    match field {
+        ast::DateTimeField::Custom(name) => name.value.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Returns the value of `INTERVAL '…'`, perhaps with fields.
 fn interval_literal(literal: &ast::Interval) -> Result<Typed, SqlError> {
     let fields = Fields::of(literal)?;
@@ -152,7 +160,13 @@ impl Binder {
             }
             ast::Expr::UnaryOp { op, expr } => match op {
                 UnaryOperator::Not => boolean(Expr::Not(Box::new(self.bind_bool(expr, "NOT")?))),
-                UnaryOperator::Plus => self.bind(expr)?,
+                UnaryOperator::Plus => {
+                    let bound = self.bind(expr)?;
+                    if bound.ty.is_some_and(|ty| !ty.is_number()) {
+                        return self.apply("+", vec![bound]);
+                    }
+                    bound
+                }
                 UnaryOperator::Minus => {
                     if let ast::Expr::Value(value) = &**expr
                         && let Value::Number(digits, long) = &value.value
@@ -219,6 +233,14 @@ impl Binder {
                 self.without_sets("CASE", |binder| binder.case(operand, conditions, otherwise))?
             }
             ast::Expr::Function(call) => self.call(call)?,
+            ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr } => {
+                let field = Expr::Const(Datum::text(field_name(field)));
+                let time = self.bind(expr)?;
+                self.apply("extract", vec![Typed { expr: field, ty: None }, time])?
+            }
+            ast::Expr::AtTimeZone { timestamp, time_zone } => {
+                self.function("timezone", &[time_zone, timestamp])?
+            }
             ast::Expr::Floor { expr, .. } => self.function("floor", &[expr])?,
             ast::Expr::Ceil { expr, .. } => self.function("ceil", &[expr])?,
             ast::Expr::Position { expr, r#in } => self.function("strpos", &[r#in, expr])?,
@@ -354,6 +376,13 @@ impl Binder {
         if let (Some(compare), Some(lefts), Some(rights)) = (compare, row_of(left), row_of(right)) {
             return Ok(Typed::of(self.compare_rows(compare, lefts, rights)?, Type::Bool));
         }
+        if *op == BinaryOperator::Overlaps {
+            let (Some([a, b]), Some([c, d])) = (row_of(left), row_of(right)) else {
+                let message = "wrong number of parameters on a side of OVERLAPS expression";
+                return Err(SqlError::new(state::SYNTAX, message));
+            };
+            return self.function("overlaps", &[a, b, c, d]);
+        }
         if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
             let and = *op == BinaryOperator::And;
             let place = if and { "AND" } else { "OR" };
@@ -445,27 +474,11 @@ impl Binder {
         if call.over.is_some() || call.filter.is_some() {
             return Err(SqlError::unsupported(format!("a window or FILTER of {name}")));
         }
-        match name.as_str() {
-            "now"
-            | "current_timestamp"
-            | "transaction_timestamp"
-            | "statement_timestamp"
-            | "clock_timestamp" => {
-                return Ok(Typed::of(Expr::Now, Type::TimestampTz));
-            }
-            "localtimestamp" => {
-                return Ok(Typed::of(
-                    Expr::Cast(Box::new(Expr::Now), Type::Timestamp, true),
-                    Type::Timestamp,
-                ));
-            }
-            "current_date" => {
-                return Ok(Typed::of(
-                    Expr::Cast(Box::new(Expr::Now), Type::Date, true),
-                    Type::Date,
-                ));
-            }
-            _ => {}
+        if matches!(name.as_str(), "current_time" | "localtime" | "make_time") {
+            return Err(SqlError::unsupported(format!("{name}, since there is no type time")));
+        }
+        if name == "make_interval" {
+            return self.make_interval(call);
         }
         let args = names::arguments(call)?;
         if name == "coalesce" {

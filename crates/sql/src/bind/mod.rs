@@ -10,6 +10,7 @@ mod expr;
 mod from;
 mod functions;
 mod items;
+mod named_args;
 mod query;
 mod recursive;
 mod scope;

@@ -136,24 +136,7 @@ impl Binder {
     ) -> Result<Typed, SqlError> {
         let ty = match (left.ty, right.ty) {
             (None, None) => Type::Int4,
-            // The number of days between them.
-            (Some(Type::Date), Some(Type::Date) | None) | (None, Some(Type::Date))
-                if op == Arith::Sub =>
-            {
-                let left = self.coerce(left, Type::Date, false)?;
-                let sides = Box::new((left, self.coerce(right, Type::Date, false)?));
-                return Ok(Typed::of(Expr::Arith(op, Type::Int4, sides), Type::Int4));
-            }
-            (Some(Type::Date), other)
-                if matches!(op, Arith::Add | Arith::Sub) && other.is_none_or(Type::is_integer) =>
-            {
-                let right = self.coerce(right, Type::Int4, false)?;
-                return Ok(Typed::of(
-                    Expr::Arith(op, Type::Date, Box::new((left.expr, right))),
-                    Type::Date,
-                ));
-            }
-            (Some(ty), None) | (None, Some(ty)) => ty.base(),
+            (Some(ty), None) | (None, Some(ty)) if ty.is_number() => ty.base(),
             (Some(a), Some(b)) if a.is_number() && b.is_number() => {
                 if cast::is_implicit(a, b) {
                     b.base()
@@ -161,11 +144,9 @@ impl Binder {
                     a.base()
                 }
             }
-            (a, b) => return Err(Self::no_operator(shown, a, b)),
+            // Arithmetic of times is a matter of the catalog.
+            _ => return self.apply(shown, vec![left, right]),
         };
-        if !ty.is_number() {
-            return Err(Self::no_operator(shown, left.ty, right.ty));
-        }
         let side = |binder: &mut Self, side: Typed| {
             if side.ty.is_some_and(|from| from.is_integer() && ty.is_integer() || from.base() == ty)
             {

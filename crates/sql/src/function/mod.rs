@@ -3,8 +3,8 @@
 //! its kernel.
 //!
 //! An operator's row has the operator as its name. [`resolve`] chooses a row for a call by
-//! PostgreSQL's rules. Aggregates are in `aggregate`; comparisons and arithmetic are expressions of
-//! their own, since access paths and estimates look at them.
+//! PostgreSQL's rules. Aggregates are in `aggregate`; comparisons and arithmetic of numbers are
+//! expressions of their own, since access paths and estimates look at them.
 
 mod array;
 mod catalog;
@@ -15,6 +15,8 @@ mod resolve;
 mod session;
 mod set;
 mod text;
+mod time;
+mod to_char;
 
 pub(crate) use pattern::like;
 pub(crate) use resolve::{Call, resolve};
@@ -199,7 +201,7 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 8] = [
+const ALL: [&[Function]; 9] = [
     array::FUNCTIONS,
     catalog::FUNCTIONS,
     conditional::FUNCTIONS,
@@ -208,13 +210,14 @@ const ALL: [&[Function]; 8] = [
     session::FUNCTIONS,
     set::FUNCTIONS,
     text::FUNCTIONS,
+    to_char::FUNCTIONS,
 ];
 
 /// Returns the forms of a function or an operator.
 pub(crate) fn named(name: &str) -> &'static [&'static Function] {
     static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Function>>> = LazyLock::new(|| {
         let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
-        for function in ALL.into_iter().flatten() {
+        for function in ALL.into_iter().chain(time::ALL).flatten() {
             by_name.entry(function.name).or_default().push(function);
         }
         by_name
@@ -228,6 +231,7 @@ mod of {
     use crate::types::Type;
 
     pub(super) const BOOL: Param = Param::Of(Type::Bool);
+    pub(super) const DATE: Param = Param::Of(Type::Date);
     pub(super) const BYTEA: Param = Param::Of(Type::Bytea);
     pub(super) const FLOAT8: Param = Param::Of(Type::Float8);
     pub(super) const INT2: Param = Param::Of(Type::Int2);
@@ -235,15 +239,21 @@ mod of {
     pub(super) const INT8: Param = Param::Of(Type::Int8);
     pub(super) const NUMERIC: Param = Param::Of(Type::Numeric(None));
     pub(super) const TEXT: Param = Param::Of(Type::Text);
+    pub(super) const INTERVAL: Param = Param::Of(Type::Interval);
+    pub(super) const TIMESTAMP: Param = Param::Of(Type::Timestamp);
     pub(super) const TIMESTAMPTZ: Param = Param::Of(Type::TimestampTz);
 
     pub(super) const A_BOOL: Out = Out::Of(Type::Bool);
+    pub(super) const A_DATE: Out = Out::Of(Type::Date);
     pub(super) const A_FLOAT8: Out = Out::Of(Type::Float8);
     pub(super) const AN_INT2: Out = Out::Of(Type::Int2);
     pub(super) const AN_INT4: Out = Out::Of(Type::Int4);
     pub(super) const AN_INT8: Out = Out::Of(Type::Int8);
     pub(super) const A_NUMERIC: Out = Out::Of(Type::Numeric(None));
     pub(super) const A_TEXT: Out = Out::Of(Type::Text);
+    pub(super) const A_TIMESTAMP: Out = Out::Of(Type::Timestamp);
+    pub(super) const A_TIMESTAMPTZ: Out = Out::Of(Type::TimestampTz);
+    pub(super) const AN_INTERVAL: Out = Out::Of(Type::Interval);
     pub(super) const A_UUID: Out = Out::Of(Type::Uuid);
 }
 

@@ -60,7 +60,9 @@ pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlErro
     let forms = named(name).iter().copied().filter(|form| form.takes(args.len()));
     let mut fitting: Vec<&'static Function> =
         forms.filter(|form| (0..args.len()).all(|at| fits(form, at, args[at]))).collect();
-    narrow(&mut fitting, args);
+    if !assume_same(&mut fitting, name, args) {
+        narrow(&mut fitting, args);
+    }
     match fitting.as_slice() {
         [] => Err(missing(name, args)),
         [one] if one.params.contains(&Param::Array) && !determines(one, args) => {
@@ -69,10 +71,14 @@ pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlErro
         }
         [one] => finish(one, args).ok_or_else(|| missing(name, args)),
         _ => {
-            let message = format!("function {} is not unique", shown(name, args));
-            Err(SqlError::new("42725", message).hint(
-                "Could not choose a best candidate function. You might need to add explicit type casts.",
-            ))
+            let shown = shown(name, args);
+            let (kind, message) = match is_operator(name) {
+                true => ("operator", format!("operator is not unique: {shown}")),
+                false => ("function", format!("function {shown} is not unique")),
+            };
+            Err(SqlError::new("42725", message).hint(format!(
+                "Could not choose a best candidate {kind}. You might need to add explicit type casts."
+            )))
         }
     }
 }
@@ -184,22 +190,54 @@ fn finish(function: &'static Function, args: &[Option<Type>]) -> Option<Call> {
     Some(Call { function, params: params.collect(), result })
 }
 
+fn is_operator(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// Takes an undetermined operand of an operator to have the type of the other one, if there is such
+/// a form.
+fn assume_same(fitting: &mut Vec<&'static Function>, name: &str, args: &[Option<Type>]) -> bool {
+    let known = match args {
+        [Some(known), None] | [None, Some(known)] if is_operator(name) => known.base(),
+        _ => return false,
+    };
+    let is_same = |form: &&'static Function| {
+        form.params.iter().all(|param| *param == Param::Of(known)) && !form.variadic
+    };
+    let found = fitting.iter().any(is_same);
+    if found {
+        fitting.retain(is_same);
+    }
+    found
+}
+
+/// Returns a call as messages show it.
 fn shown(name: &str, args: &[Option<Type>]) -> String {
     let types: Vec<_> = args.iter().map(|ty| ty.map_or("unknown", Type::name)).collect();
-    format!("{name}({})", types.join(", "))
+    match types.as_slice() {
+        [left, right] if is_operator(name) => format!("{left} {name} {right}"),
+        [only] if is_operator(name) => format!("{name} {only}"),
+        _ => format!("{name}({})", types.join(", ")),
+    }
 }
 
 fn missing(name: &str, args: &[Option<Type>]) -> SqlError {
-    let is_operator = !name.starts_with(|c: char| c.is_alphabetic() || c == '_');
-    let types: Vec<_> = args.iter().map(|ty| ty.map_or("unknown", Type::name)).collect();
-    let message = match types.as_slice() {
-        [left, right] if is_operator => format!("operator does not exist: {left} {name} {right}"),
-        [only] if is_operator => format!("operator does not exist: {name} {only}"),
-        _ => format!("function {} does not exist", shown(name, args)),
+    let shown = shown(name, args);
+    let (message, hint) = match (is_operator(name), args.len()) {
+        (false, _) => (
+            format!("function {shown} does not exist"),
+            "No function matches the given name and argument types. You might need to add explicit type casts.",
+        ),
+        (true, 1) => (
+            format!("operator does not exist: {shown}"),
+            "No operator matches the given name and argument type. You might need to add an explicit type cast.",
+        ),
+        (true, _) => (
+            format!("operator does not exist: {shown}"),
+            "No operator matches the given name and argument types. You might need to add explicit type casts.",
+        ),
     };
-    SqlError::new(state::UNDEFINED_FUNCTION, message).hint(
-        "No function matches the given name and argument types. You might need to add explicit type casts.",
-    )
+    SqlError::new(state::UNDEFINED_FUNCTION, message).hint(hint)
 }
 
 #[cfg(test)]

@@ -83,6 +83,8 @@ impl Sum {
             }
             Unit::Month => {
                 add(&mut self.months, whole, 1)?;
+                // PostgreSQL counts months in 32 bits.
+                i32::try_from(whole).map_err(|_| Failure::Field)?;
                 self.add_fraction_of_days(fraction, MONTH_DAYS)
             }
             Unit::Year => self.add_years(whole, fraction, 1),
@@ -141,6 +143,7 @@ pub(super) fn number(text: &str) -> Result<(i64, f64), Failure> {
         return Err(Failure::Syntax);
     }
     let value = match digits {
+        "" if digits.len() < whole.len() => return Err(Failure::Syntax),
         "" => 0,
         _ => whole.parse().map_err(|_| Failure::Field)?,
     };
@@ -291,7 +294,7 @@ fn implied(fields: Option<Fields>) -> Unit {
 fn time(text: &str, fields: Option<Fields>, sum: &mut Sum) -> Result<(), Failure> {
     let negative = text.starts_with('-');
     let parts: Vec<&str> = text.trim_start_matches(['+', '-']).split(':').collect();
-    let is_whole = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_whole = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let of_minutes = fields.is_some_and(|fields| fields.first == Field::Minute);
     let (hours, minutes, seconds) = match parts.as_slice() {
         [minutes, seconds] if seconds.contains('.') || of_minutes => ("0", *minutes, *seconds),
@@ -299,7 +302,7 @@ fn time(text: &str, fields: Option<Fields>, sum: &mut Sum) -> Result<(), Failure
         [hours, minutes, seconds] => (*hours, *minutes, *seconds),
         _ => return Err(Failure::Syntax),
     };
-    if !is_whole(hours) || !is_whole(minutes) || seconds.contains('-') {
+    if hours.is_empty() || !is_whole(hours) || !is_whole(minutes) || seconds.contains('-') {
         return Err(Failure::Syntax);
     }
     let ((hours, _), (minutes, _)) = (number(hours)?, number(minutes)?);

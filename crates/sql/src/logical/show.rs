@@ -150,7 +150,6 @@ impl fmt::Display for Expr {
                 Wants::Existence => write!(f, "exists [\n{}]", subquery.rel),
                 Wants::Any(condition) => write!(f, "any {condition} in [\n{}]", subquery.rel),
             },
-            Expr::Now => write!(f, "now()"),
             Expr::Like { text, pattern, .. } => write!(f, "{text} like {pattern}"),
             Expr::Case { branches, otherwise } => {
                 write!(f, "case")?;
