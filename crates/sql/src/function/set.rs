@@ -2,7 +2,8 @@
 
 use super::of::*;
 use super::pattern;
-use super::{Function, Rows, decimal_at, text_at, whole_at};
+use super::time::shifted;
+use super::{Function, Rows, decimal_at, text_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -17,6 +18,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::set("generate_series", &[INT8, INT8, INT8], AN_INT8, |a, _| integers(a, Type::Int8)),
     Function::set("generate_series", &[NUMERIC, NUMERIC], A_NUMERIC, numerics),
     Function::set("generate_series", &[NUMERIC, NUMERIC, NUMERIC], A_NUMERIC, numerics),
+    Function::set("generate_series", &[TIMESTAMP, TIMESTAMP, INTERVAL], A_TIMESTAMP, |args, _| {
+        times(args, Datum::Timestamp)
+    }),
+    Function::set(
+        "generate_series",
+        &[TIMESTAMPTZ, TIMESTAMPTZ, INTERVAL],
+        A_TIMESTAMPTZ,
+        |args, _| times(args, Datum::TimestampTz),
+    )
+    .stable(),
     Function::set("regexp_split_to_table", &[TEXT, TEXT], A_TEXT, split_by_pattern),
     Function::set("regexp_split_to_table", &[TEXT, TEXT, TEXT], A_TEXT, split_by_pattern),
     Function::set("string_to_table", &[TEXT, TEXT], A_TEXT, split).lenient(),
@@ -51,6 +62,32 @@ fn numerics(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
     let next = move |n: &Decimal| n.checked_add(step);
     let series = std::iter::successors(Some(first), next).take_while(is_in);
     Ok(Box::new(series.map(|n| Ok(vec![Datum::Numeric(n)]))))
+}
+
+/// The times from a first to a last one.
+fn times(args: &[Datum], made: fn(i64) -> Datum) -> Result<Rows, SqlError> {
+    let (
+        Datum::Timestamp(first) | Datum::TimestampTz(first),
+        Datum::Timestamp(last) | Datum::TimestampTz(last),
+        Datum::Interval(step),
+    ) = (&args[0], &args[1], &args[2])
+    else {
+        return Err(wrong_type());
+    };
+    let (last, step, length) = (*last, *step, step.length());
+    if length == 0 {
+        return Err(no_step());
+    }
+    let is_in = move |at: i64| if length > 0 { at <= last } else { at >= last };
+    let mut next = Some(*first);
+    Ok(Box::new(std::iter::from_fn(move || {
+        let at = next.take().filter(|at| is_in(*at))?;
+        match shifted(at, step) {
+            Ok(after) => next = Some(after),
+            Err(error) => return Some(Err(error)),
+        }
+        Some(Ok(vec![made(at)]))
+    })))
 }
 
 /// The parts of a text between the matches of a pattern.

@@ -7,6 +7,8 @@ mod make;
 mod trunc;
 mod zone;
 
+pub(super) use arith::shifted;
+
 use super::{Function, wrong_type};
 use crate::datetime;
 use crate::datum::Datum;
