@@ -250,6 +250,11 @@ impl Binder {
                 args.extend(substring_for.as_deref());
                 self.function("substring", &args)?
             }
+            ast::Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut args = vec![&**expr, &**overlay_what, &**overlay_from];
+                args.extend(overlay_for.as_deref());
+                self.function("overlay", &args)?
+            }
             ast::Expr::Trim { trim_where, trim_what, expr, .. } => {
                 let name = match trim_where {
                     Some(ast::TrimWhereField::Leading) => "ltrim",

@@ -1,7 +1,7 @@
 //! Functions and operators of arrays.
 
 use super::of::*;
-use super::{Function, Out, Param, Rows, array_at, pattern, text_at, whole_at};
+use super::{Function, Out, Param, Rows, array_at, whole_at};
 use crate::array::{Array, Dimension, MOST_DIMENSIONS, mismatch};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -46,8 +46,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("array_to_string", &[ARRAY, TEXT, TEXT], A_TEXT, to_string).lenient().stable(),
     Function::new("string_to_array", &[TEXT, TEXT], OF_TEXTS, of_string).lenient(),
     Function::new("string_to_array", &[TEXT, TEXT, TEXT], OF_TEXTS, of_string).lenient(),
-    Function::new("regexp_split_to_array", &[TEXT, TEXT], OF_TEXTS, split),
-    Function::new("regexp_split_to_array", &[TEXT, TEXT, TEXT], OF_TEXTS, split),
     Function::set("unnest", &[ARRAY], Out::Common, unnest),
     Function::set("generate_subscripts", &[ARRAY, INT4], AN_INT4, subscripts),
     Function::set("generate_subscripts", &[ARRAY, INT4, BOOL], AN_INT4, subscripts),
@@ -330,12 +328,6 @@ fn of_string(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         Some(parts) => made(Array::of(Type::Text, parts)?),
         None => Ok(Datum::Null),
     }
-}
-
-fn split(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let flags = if args.len() > 2 { text_at(args, 2)? } else { "" };
-    let parts = pattern::split(text_at(args, 0)?, text_at(args, 1)?, flags)?;
-    made(Array::of(Type::Text, parts)?)
 }
 
 fn unnest(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {

@@ -58,15 +58,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("mod", &[INT8, INT8], AN_INT8, modulo),
     Function::new("mod", &[NUMERIC, NUMERIC], A_NUMERIC, modulo),
     Function::new("div", &[NUMERIC, NUMERIC], A_NUMERIC, div),
+    Function::new("factorial", &[INT8], A_NUMERIC, factorial),
+    Function::new("scale", &[NUMERIC], AN_INT4, scale),
+    Function::new("min_scale", &[NUMERIC], AN_INT4, least_scale),
+    Function::new("trim_scale", &[NUMERIC], A_NUMERIC, trim_scale),
+    Function::new("log", &[NUMERIC], A_NUMERIC, log_of_base),
+    Function::new("log10", &[NUMERIC], A_NUMERIC, log_of_base),
+    Function::new("log", &[NUMERIC, NUMERIC], A_NUMERIC, log_of_base),
+    Function::new("width_bucket", &[FLOAT8, FLOAT8, FLOAT8, INT4], AN_INT4, bucket),
+    Function::new("lcm", &[INT4, INT4], AN_INT4, lcm),
+    Function::new("lcm", &[INT8, INT8], AN_INT8, lcm),
     Function::new("gcd", &[INT4, INT4], AN_INT4, gcd),
     Function::new("gcd", &[INT8, INT8], AN_INT8, gcd),
     Function::new("pi", &[], A_FLOAT8, |_, _| Ok(Datum::Float8(std::f64::consts::PI))),
-    Function::new("degrees", &[FLOAT8], A_FLOAT8, |a, _| finite(float_at(a, 0)?.to_degrees())),
-    Function::new("radians", &[FLOAT8], A_FLOAT8, |a, _| finite(float_at(a, 0)?.to_radians())),
-    Function::new("sin", &[FLOAT8], A_FLOAT8, |args, _| finite(float_at(args, 0)?.sin())),
-    Function::new("cos", &[FLOAT8], A_FLOAT8, |args, _| finite(float_at(args, 0)?.cos())),
-    Function::new("tan", &[FLOAT8], A_FLOAT8, |args, _| finite(float_at(args, 0)?.tan())),
-    Function::new("atan", &[FLOAT8], A_FLOAT8, |args, _| finite(float_at(args, 0)?.atan())),
     Function::new("&", &[INT4, INT4], AN_INT4, and),
     Function::new("&", &[INT8, INT8], AN_INT8, and),
     Function::new("|", &[INT4, INT4], AN_INT4, or),
@@ -82,7 +86,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Returns a float, or the error of a value out of range.
-fn finite(x: f64) -> Result<Datum, SqlError> {
+pub(super) fn finite(x: f64) -> Result<Datum, SqlError> {
     match x.is_infinite() {
         true => Err(number::overflow(Type::Float8)),
         false => Ok(Datum::Float8(x)),
@@ -295,6 +299,84 @@ fn div(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         return Err(number::by_zero());
     }
     a.checked_div(b).map(|n| Datum::Numeric(n.trunc())).ok_or_else(overflow)
+}
+
+/// The logarithm of the last argument, for the base of the first one, or for ten.
+fn log_of_base(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let n = decimal_at(args, args.len() - 1)?;
+    let base = if args.len() > 1 { decimal_at(args, 0)? } else { Decimal::TEN };
+    for value in [base, n] {
+        of_logarithm(value.is_sign_positive(), value.is_zero())?;
+    }
+    let of = |n: Decimal| n.checked_ln().ok_or_else(overflow);
+    let below = of(base)?;
+    if below.is_zero() {
+        return Err(SqlError::new(state::DIVISION_BY_ZERO, "division by zero"));
+    }
+    let value = match args.len() {
+        1 => n.checked_log10().ok_or_else(overflow)?,
+        _ => of(n)?.checked_div(below).ok_or_else(overflow)?,
+    };
+    let weight = if value.is_zero() { 0.0 } else { log10_of(value.abs()) };
+    scaled(value, weight, n.scale().max(base.scale()))
+}
+
+fn factorial(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let n = whole_at(args, 0)?;
+    if n < 0 {
+        let message = "factorial of a negative number is undefined";
+        return Err(SqlError::new(state::OUT_OF_RANGE, message));
+    }
+    let product = (2..=n).try_fold(Decimal::ONE, |product, n| product.checked_mul(n.into()));
+    product.map(Datum::Numeric).ok_or_else(overflow)
+}
+
+fn scale(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Int4(decimal_at(args, 0)?.scale() as i32))
+}
+
+fn least_scale(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Int4(decimal_at(args, 0)?.normalize().scale() as i32))
+}
+
+fn trim_scale(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    Ok(Datum::Numeric(decimal_at(args, 0)?.normalize()))
+}
+
+/// The number of the bucket, among equal ones between two bounds, that a value is in.
+fn bucket(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (x, low, high) = (float_at(args, 0)?, float_at(args, 1)?, float_at(args, 2)?);
+    let count = whole_at(args, 3)?;
+    let wrong = |message: &str| Err(SqlError::new("2201G", message));
+    if count <= 0 {
+        return wrong("count must be greater than zero");
+    }
+    if x.is_nan() || low.is_nan() || high.is_nan() {
+        return wrong("operand, lower bound, and upper bound cannot be NaN");
+    }
+    if low.is_infinite() || high.is_infinite() {
+        return wrong("lower and upper bounds must be finite");
+    }
+    if low == high {
+        return wrong("lower bound cannot equal upper bound");
+    }
+    let part = (x - low) / (high - low);
+    let bucket = match part {
+        part if part < 0.0 => 0,
+        part if part >= 1.0 => count + 1,
+        part => (part * count as f64) as i64 + 1,
+    };
+    i32::try_from(bucket).map(Datum::Int4).map_err(|_| number::overflow(Type::Int4))
+}
+
+fn lcm(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (a, b) = (i128::from(whole_at(args, 0)?), i128::from(whole_at(args, 1)?));
+    if a == 0 || b == 0 {
+        return integer_like(&args[0], 0);
+    }
+    let wide = [Datum::Int8(whole_at(args, 0)?), Datum::Int8(whole_at(args, 1)?)];
+    let divisor = gcd(&wide, scope)?.as_i64().unwrap_or(1);
+    integer_like(&args[0], (a / i128::from(divisor) * b).abs())
 }
 
 fn gcd(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {

@@ -9,14 +9,17 @@
 mod array;
 mod catalog;
 mod conditional;
+mod encode;
 mod math;
 mod pattern;
+mod regexp;
 mod resolve;
 mod session;
 mod set;
 mod text;
 mod time;
 mod to_char;
+mod trigonometry;
 
 pub(crate) use pattern::like;
 pub(crate) use resolve::{Call, resolve};
@@ -201,16 +204,19 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 9] = [
+const ALL: [&[Function]; 12] = [
     array::FUNCTIONS,
     catalog::FUNCTIONS,
     conditional::FUNCTIONS,
     math::FUNCTIONS,
+    encode::FUNCTIONS,
     pattern::FUNCTIONS,
+    regexp::FUNCTIONS,
     session::FUNCTIONS,
     set::FUNCTIONS,
     text::FUNCTIONS,
     to_char::FUNCTIONS,
+    trigonometry::FUNCTIONS,
 ];
 
 /// Returns the forms of a function or an operator.

@@ -29,7 +29,11 @@ thread_local! {
     static COMPILED: RefCell<HashMap<(String, bool), Regex>> = RefCell::default();
 }
 
-fn compiled<T>(pattern: &str, fold: bool, f: impl FnOnce(&Regex) -> T) -> Result<T, SqlError> {
+pub(super) fn compiled<T>(
+    pattern: &str,
+    fold: bool,
+    f: impl FnOnce(&Regex) -> T,
+) -> Result<T, SqlError> {
     COMPILED.with_borrow_mut(|known| {
         let key = (pattern.to_owned(), fold);
         if !known.contains_key(&key) {
@@ -110,33 +114,12 @@ fn regex_of_similar(pattern: &str) -> String {
 
 /// True if the flags of a regular expression ask for a match in any case. Fails with 22023 for an
 /// unknown flag.
-fn folds(flags: &str) -> Result<bool, SqlError> {
+pub(super) fn folds(flags: &str) -> Result<bool, SqlError> {
     if let Some(unknown) = flags.chars().find(|flag| !matches!(flag, 'g' | 'i' | 'c')) {
         let message = format!("invalid regular expression option: \"{unknown}\"");
         return Err(SqlError::new("22023", message));
     }
     Ok(flags.rfind(['i', 'c']).is_some_and(|at| flags[at..].starts_with('i')))
-}
-
-/// Returns the parts of a text between the matches of an expression. An empty match separates two
-/// characters; at an end of the text, or behind another match, it separates nothing.
-pub(super) fn split(text: &str, pattern: &str, flags: &str) -> Result<Vec<Datum>, SqlError> {
-    if flags.contains('g') {
-        let message = "regexp_split_to_table() does not support the \"global\" option";
-        return Err(SqlError::new("22023", message));
-    }
-    compiled(pattern, folds(flags)?, |regex| {
-        let (mut parts, mut from) = (Vec::new(), 0);
-        for found in regex.find_iter(text) {
-            if found.is_empty() && (found.start() == from || found.start() == text.len()) {
-                continue;
-            }
-            parts.push(Datum::text(&text[from..found.start()]));
-            from = found.end();
-        }
-        parts.push(Datum::text(&text[from..]));
-        parts
-    })
 }
 
 /// Replaces the first match, or all of them with the flag `g`; `\1` in the replacement is a group,

@@ -1,9 +1,8 @@
 //! Set-returning functions.
 
 use super::of::*;
-use super::pattern;
 use super::time::shifted;
-use super::{Function, Rows, decimal_at, text_at, whole_at, wrong_type};
+use super::{Function, Rows, decimal_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -28,8 +27,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
         |args, _| times(args, Datum::TimestampTz),
     )
     .stable(),
-    Function::set("regexp_split_to_table", &[TEXT, TEXT], A_TEXT, split_by_pattern),
-    Function::set("regexp_split_to_table", &[TEXT, TEXT, TEXT], A_TEXT, split_by_pattern),
     Function::set("string_to_table", &[TEXT, TEXT], A_TEXT, split).lenient(),
     Function::set("string_to_table", &[TEXT, TEXT, TEXT], A_TEXT, split).lenient(),
 ];
@@ -88,13 +85,6 @@ fn times(args: &[Datum], made: fn(i64) -> Datum) -> Result<Rows, SqlError> {
         }
         Some(Ok(vec![made(at)]))
     })))
-}
-
-/// The parts of a text between the matches of a pattern.
-fn split_by_pattern(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
-    let flags = if args.len() > 2 { text_at(args, 2)? } else { "" };
-    let parts = pattern::split(text_at(args, 0)?, text_at(args, 1)?, flags)?;
-    Ok(Box::new(parts.into_iter().map(|part| Ok(vec![part]))))
 }
 
 /// The parts of a text between delimiters.

@@ -282,28 +282,20 @@ fn quoted(text: &str) -> String {
 }
 
 fn quote_literal(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    made(quoted(text_at(args, 0)?))
+    made(crate::system::quoted(text_at(args, 0)?))
 }
 
 fn quote_nullable(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if args[0].is_null() {
         return Ok(Datum::text("NULL"));
     }
-    made(quoted(text_at(args, 0)?))
+    made(crate::system::quoted(text_at(args, 0)?))
 }
 
 /// Quotes a name unless it is one as it stands: small letters, digits and underscores, and no
 /// reserved word.
 fn quote_ident(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let name = text_at(args, 0)?;
-    let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let upper = name.to_ascii_uppercase();
-    let is_keyword = sqlparser::keywords::ALL_KEYWORDS.binary_search(&upper.as_str()).is_ok();
-    match begins && name.chars().all(plain) && !is_keyword {
-        true => Ok(args[0].clone()),
-        false => made(format!("\"{}\"", name.replace('"', "\"\""))),
-    }
+    made(crate::system::quoted(text_at(args, 0)?))
 }
 
 fn join(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {

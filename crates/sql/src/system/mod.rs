@@ -29,8 +29,8 @@ pub use activity::{ServerInfo, Sessions, TransactionName, Waiting};
 pub(crate) use catalog_tables::type_named;
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
-pub(crate) use describe::format_type;
 pub use describe::{Catalog, SystemFunction};
+pub(crate) use describe::{format_type, quoted};
 pub use shards::ShardFact;
 
 use crate::catalog::{ColumnDef, Table};
