@@ -2,7 +2,7 @@
 //! extended (`P0001-02-03T04:05:06`) or basic (`P00010203T040506`).
 
 use super::Interval;
-use super::read::{Failure, Sum, Unit, number};
+use super::read::{Failure, Sum, Unit};
 
 /// Reads an interval; the text begins with `P`.
 pub(super) fn read(text: &str) -> Result<Interval, Failure> {
@@ -100,5 +100,10 @@ fn take(rest: &mut &str) -> Result<(i64, f64), Failure> {
         return Err(Failure::Syntax);
     }
     *rest = after;
-    number(text)
+    // PostgreSQL takes the fraction from the float that is nearest to the number.
+    let value: f64 = text.parse().map_err(|_| Failure::Syntax)?;
+    match value.abs() < 1e15 {
+        true => Ok((value as i64, value - value.trunc())),
+        false => Err(Failure::Field),
+    }
 }

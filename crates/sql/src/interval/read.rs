@@ -220,15 +220,22 @@ impl Seen {
 /// Reads an interval.
 pub(super) fn read(text: &str, fields: Option<Fields>) -> Result<Interval, Failure> {
     let (mut sum, mut seen) = (Sum::default(), Seen::default());
-    let mut unit = None;
+    let mut unit = Some(implied(fields));
     let mut ago = false;
     for token in tokens(text)?.iter().rev() {
         match token {
-            Token::Word(word) if word == "ago" => ago = true,
+            // A number before it must have a unit.
+            Token::Word(word) if word == "ago" => (ago, unit) = (true, None),
             Token::Word(word) => unit = Some(Unit::of_name(word).ok_or(Failure::Syntax)?),
             Token::Number(number) if number.contains(':') => {
                 time(number, fields, &mut sum)?;
-                seen.add(&[Unit::Hour, Unit::Minute, Unit::Second])?;
+                seen.add(&[
+                    Unit::Hour,
+                    Unit::Minute,
+                    Unit::Second,
+                    Unit::Millisecond,
+                    Unit::Microsecond,
+                ])?;
                 unit = Some(Unit::Day);
             }
             Token::Number(text) => match text.get(1..).and_then(|rest| rest.split_once('-')) {
@@ -251,7 +258,7 @@ pub(super) fn read(text: &str, fields: Option<Fields>) -> Result<Interval, Failu
                 }
                 None => {
                     let (whole, fraction) = number(text)?;
-                    let of = unit.unwrap_or_else(|| implied(fields));
+                    let of = unit.ok_or(Failure::Syntax)?;
                     sum.add(of, whole, fraction)?;
                     match of {
                         Unit::Second if fraction != 0.0 => {
@@ -290,7 +297,8 @@ fn implied(fields: Option<Fields>) -> Unit {
     }
 }
 
-/// Adds `[-]hours:minutes[:seconds]`, or `minutes:seconds.fraction`.
+/// Sets the time to `[-]hours:minutes[:seconds]`, or `minutes:seconds.fraction`; what the fractions
+/// of larger units behind it have added is lost, as in PostgreSQL.
 fn time(text: &str, fields: Option<Fields>, sum: &mut Sum) -> Result<(), Failure> {
     let negative = text.starts_with('-');
     let parts: Vec<&str> = text.trim_start_matches(['+', '-']).split(':').collect();
@@ -311,6 +319,7 @@ fn time(text: &str, fields: Option<Fields>, sum: &mut Sum) -> Result<(), Failure
         return Err(Failure::Field);
     }
     let sign = if negative { -1 } else { 1 };
+    sum.micros = 0;
     sum.add(Unit::Hour, sign * hours, 0.0)?;
     sum.add(Unit::Minute, sign * minutes, 0.0)?;
     let micros = (fraction * 1e6).round_ties_even() as i64;

@@ -265,6 +265,23 @@ fn date_part(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
             return Ok(Datum::Float8(julian(us.div_euclid(DAY_US)) as f64 + part));
         }
     }
+    // Floats are computed as PostgreSQL computes them, with their rounding.
+    if known == Some(Field::Epoch) {
+        match time {
+            Datum::Timestamp(us) | Datum::TimestampTz(us) => {
+                return Ok(Datum::Float8((us + EPOCH_S * 1_000_000) as f64 / 1e6));
+            }
+            Datum::Interval(span) => {
+                let day = 86_400.0;
+                let seconds = span.micros as f64 / 1e6
+                    + 365.25 * day * f64::from(span.months / 12)
+                    + 30.0 * day * f64::from(span.months % 12)
+                    + day * f64::from(span.days);
+                return Ok(Datum::Float8(seconds));
+            }
+            _ => {}
+        }
+    }
     let exact = field(&[args[0].clone(), time])?;
     Ok(exact.as_f64().map_or(Datum::Null, Datum::Float8))
 }

@@ -7,9 +7,9 @@ mod times;
 
 use super::of::*;
 use super::{Function, text_at};
-use crate::datetime::{DAY_US, date_in_range, date_overflow};
+use crate::datetime::{DAY_US, date_in_range, timestamp_in_range, timestamp_overflow};
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::expr::Scope;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -21,7 +21,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("to_char", &[INT8, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[FLOAT8, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_timestamp", &[TEXT, TEXT], A_TIMESTAMPTZ, |args, _| {
-        read::read(text_at(args, 0)?, text_at(args, 1)?).map(Datum::TimestampTz)
+        let (days, within) = read::read(text_at(args, 0)?, text_at(args, 1)?)?;
+        timestamp_in_range(i128::from(days) * i128::from(DAY_US) + i128::from(within))
+            .map(Datum::TimestampTz)
+            .ok_or_else(timestamp_overflow)
     })
     .stable(),
     Function::new("to_date", &[TEXT, TEXT], A_DATE, to_date),
@@ -38,8 +41,11 @@ fn to_char(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 }
 
 fn to_date(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let us = read::read(text_at(args, 0)?, text_at(args, 1)?)?;
-    date_in_range(us.div_euclid(DAY_US)).map(Datum::Date).ok_or_else(date_overflow)
+    let text = text_at(args, 0)?;
+    let (days, _) = read::read(text, text_at(args, 1)?)?;
+    date_in_range(days).map(Datum::Date).ok_or_else(|| {
+        SqlError::new(state::DATETIME_OVERFLOW, format!("date out of range: \"{text}\""))
+    })
 }
 
 /// Returns the ending of an ordinal number, `st` of `21`.

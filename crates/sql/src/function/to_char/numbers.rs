@@ -221,12 +221,9 @@ pub(super) fn to_char(value: &Datum, text: &str) -> Result<Datum, SqlError> {
         number = "#".repeat(template.before);
         number.push('.');
         number.push_str(&"#".repeat(template.after));
-        if template.after == 0 {
-            number.pop();
-        }
     }
     let blanks = template.before.saturating_sub(whole);
-    Ok(Datum::text(Writer::new(&template, number.as_bytes(), negative, blanks).write()))
+    Writer::new(&template, number.as_bytes(), negative, blanks).write().map(Datum::text)
 }
 
 /// The state of a number while it is written.
@@ -286,10 +283,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn write(mut self) -> String {
+    fn write(mut self) -> Result<String, SqlError> {
         let (bare, negative) = (self.template.bare, self.negative);
         for node in &self.template.nodes {
             match *node {
+                Node::Nine | Node::Zero | Node::Point if self.is_over(*node) => break,
                 Node::Nine | Node::Zero | Node::Point => self.digit(*node),
                 Node::Comma if self.in_number => self.out.push(','),
                 Node::Currency => self.out.push(' '),
@@ -302,6 +300,10 @@ impl<'a> Writer<'a> {
                     let is_whole = !self.template.has_point && self.number.first() != Some(&b'#');
                     if !negative && is_whole {
                         let text = String::from_utf8_lossy(self.number);
+                        if !text.ends_with(|c: char| c.is_ascii_digit()) {
+                            let message = format!("\"{text}\" is not a number");
+                            return Err(SqlError::new(state::BAD_TEXT, message));
+                        }
                         self.out.push_str(ordinal(&text, upper));
                     }
                 }
@@ -309,7 +311,14 @@ impl<'a> Writer<'a> {
                 Node::Text(shown) => self.out.push(shown),
             }
         }
-        self.out
+        Ok(self.out)
+    }
+
+    /// True at a point or a digit for which the number has nothing. The text ends there, as in
+    /// PostgreSQL.
+    fn is_over(&self, node: Node) -> bool {
+        let is_past = self.last_relevant.is_some_and(|last| self.at > last);
+        self.done >= self.blanks && self.at >= self.number.len() && !(is_past && node != Node::Zero)
     }
 
     /// True at a zero before the point that is not shown.

@@ -6,8 +6,8 @@
 
 use super::template::{Key, Node, nodes};
 use super::times::{DAYS, MONTHS};
+use crate::datetime::Civil;
 use crate::datetime::civil::{date_of, days_of, julian, valid_days};
-use crate::datetime::{Civil, timestamp_in_range};
 use crate::error::{SqlError, state};
 
 /// The fields that are read.
@@ -145,8 +145,8 @@ fn near_2020(year: i64) -> i64 {
     }
 }
 
-/// Returns the microseconds since 2000.
-pub(super) fn read(text: &str, template: &str) -> Result<i64, SqlError> {
+/// Returns the days since 2000, perhaps out of range, and the microseconds of the day.
+pub(super) fn read(text: &str, template: &str) -> Result<(i64, i64), SqlError> {
     let all = nodes(template);
     let (mut fields, mut rest) = (Fields::default(), text);
     let (mut fixed, mut extra) = (false, 0);
@@ -257,7 +257,7 @@ fn field(
 }
 
 impl Fields {
-    fn finish(self, text: &str) -> Result<i64, SqlError> {
+    fn finish(self, text: &str) -> Result<(i64, i64), SqlError> {
         let out_of_range = || {
             SqlError::new(
                 state::DATETIME_OVERFLOW,
@@ -309,6 +309,6 @@ impl Fields {
         if !is_there {
             return Err(out_of_range());
         }
-        timestamp_in_range(at.micros_wide()).ok_or_else(out_of_range)
+        Ok((days, at.within()))
     }
 }

@@ -86,7 +86,8 @@ pub(super) fn to_char(time: &Datum, template: &str) -> Result<Datum, SqlError> {
             Node::Pattern { key, case, bare, translated, ordinal: th, .. } => {
                 let from = out.len();
                 write(&shown, key, case, bare, translated, &mut out)?;
-                let is_number = out[from..].ends_with(|c: char| c.is_ascii_digit());
+                let of_zone = matches!(key, Key::Offset | Key::ZoneHour | Key::ZoneMinute);
+                let is_number = !of_zone && out[from..].ends_with(|c: char| c.is_ascii_digit());
                 if let Some(upper) = th.filter(|_| is_number) {
                     let ending = ordinal(&out[from..], upper);
                     out.push_str(ending);
@@ -124,9 +125,9 @@ fn write(
         let width = if bare { 0 } else { width + usize::from(n < 0) };
         format!("{n:0width$}")
     };
-    let word = |word: &str, width: usize| {
+    let word = |word: &str, width: usize, bare: bool| {
         let word = cased(word, case);
-        if bare || translated { word } else { format!("{word:width$}") }
+        if bare { word } else { format!("{word:width$}") }
     };
     let of_interval = shown.is_interval;
     let text = match key {
@@ -171,7 +172,7 @@ fn write(
             };
             number(century, if century.abs() < 100 { 2 } else { 0 })
         }
-        Key::DayName => word(DAYS[weekday(shown.days) as usize], 9),
+        Key::DayName => word(DAYS[weekday(shown.days) as usize], 9, bare || translated),
         Key::DayAbbreviated => cased(&DAYS[weekday(shown.days) as usize][..3], case),
         Key::DayOfYear if of_interval => padded(shown.days_of_interval(), bare, 3),
         Key::DayOfYear => number(day_of_year(shown.days), 3),
@@ -185,25 +186,34 @@ fn write(
         }
         Key::IsoWeek => number(iso_week(shown.days).1, 2),
         Key::IsoYear(digits) => last_digits(shown.year(iso_week(shown.days).0), digits, &number),
-        Key::Fraction(digits) => fraction(micros / 10i64.pow(6 - digits), digits as usize),
-        Key::Milliseconds => fraction(micros / 1000, 3),
-        Key::Microseconds => fraction(micros, 6),
+        Key::Fraction(digits) => padded(micros / 10i64.pow(6 - digits), false, digits as usize),
+        Key::Milliseconds => padded(micros / 1000, false, 3),
+        Key::Microseconds => padded(micros, false, 6),
         Key::Hour24 => number(hour, 2),
         Key::Hour12 => number(if hour % 12 == 0 { 12 } else { hour % 12 }, 2),
         Key::Minute => number(minute, 2),
         Key::Second => number(second, 2),
         Key::SecondOfDay => (hour * 3600 + minute * 60 + second).to_string(),
-        Key::MonthName => word(MONTHS[month as usize - 1], 9),
+        Key::MonthName => word(MONTHS[month as usize - 1], 9, bare || translated),
         Key::MonthAbbreviated => cased(&MONTHS[month as usize - 1][..3], case),
         Key::Month => number(month, 2),
         Key::Quarter if month == 0 => String::new(),
         Key::Quarter => ((month - 1) / 3 + 1).to_string(),
-        Key::RomanMonth if month == 0 => String::new(),
+        Key::RomanMonth if month == 0 && year == 0 => String::new(),
         // Negative months of an interval count from the end of the year.
-        Key::RomanMonth => word(ROMAN[(month - 1).rem_euclid(12) as usize], 4),
+        Key::RomanMonth => {
+            let at = match month {
+                0 if year > 0 => 11,
+                0 => 0,
+                ..0 => 12 + month,
+                _ => month - 1,
+            };
+            word(ROMAN[at as usize], 4, bare)
+        }
         Key::Julian => julian(shown.days).to_string(),
         Key::Zone if shown.is_zoned => cased("UTC", case),
         Key::Zone => String::new(),
+        Key::Offset if bare => "+0".into(),
         Key::Offset | Key::ZoneHour => "+00".into(),
         Key::ZoneMinute => "00".into(),
         Key::WeekOfYear => number((day_of_year(shown.days) - 1) / 7 + 1, 2),
@@ -227,9 +237,4 @@ fn padded(n: i64, bare: bool, width: usize) -> String {
 fn last_digits(year: i64, digits: u32, number: &dyn Fn(i64, usize) -> String) -> String {
     let shown = if digits == 4 { year } else { year % 10i64.pow(digits) };
     number(shown, digits as usize)
-}
-
-fn fraction(n: i64, digits: usize) -> String {
-    let width = digits + usize::from(n < 0);
-    format!("{n:0width$}")
 }
