@@ -277,12 +277,12 @@ fn md5(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 }
 
 fn quoted(text: &str) -> String {
-    let prefix = if text.contains('\\') { " E" } else { "" };
+    let prefix = if text.contains('\\') { "E" } else { "" };
     format!("{prefix}'{}'", text.replace('\'', "''").replace('\\', "\\\\"))
 }
 
 fn quote_literal(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    made(crate::system::quoted(text_at(args, 0)?))
+    made(quoted(text_at(args, 0)?))
 }
 
 fn quote_nullable(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
