@@ -1,5 +1,5 @@
-//! The analytical engine: statements with windows, intervals or functions that the SQL layer does
-//! not plan yet, on DataFusion. Such a statement runs here as a whole.
+//! The analytical engine: statements with windows or functions that the SQL layer does not plan
+//! yet, on DataFusion. Such a statement runs here as a whole.
 //!
 //! ```text
 //!   query ── dialect ── DataFusion's planner ── logical plan ── optimizer ── operators
@@ -24,8 +24,8 @@
 //! 3. A query that is dropped, fails or panics affects nothing else: its task ends, and the session
 //!    and its transaction remain.
 //!
-//! Not done: spilling to disk; lists, structs and intervals as results (they come as text); FOR
-//! UPDATE over joins; trailing zeros of a numeric without declared scale.
+//! Not done: spilling to disk; lists and structs as results (they come as text); FOR UPDATE over
+//! joins; trailing zeros of a numeric without declared scale.
 
 mod aggregate;
 mod catalog_forms;

@@ -1,5 +1,5 @@
-//! Dates and timestamps: days and microseconds since 2000-01-01, PostgreSQL's epoch, in PostgreSQL's
-//! ranges. The greatest and the least number of a type are infinity and -infinity.
+//! Dates and timestamps: days and microseconds since 2000-01-01, PostgreSQL's epoch, in
+//! PostgreSQL's ranges. The greatest and the least number of a type are infinity and -infinity.
 
 pub(crate) mod civil;
 mod read;

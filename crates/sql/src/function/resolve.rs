@@ -249,6 +249,8 @@ mod tests {
     fn forms_are_chosen_as_postgresql_chooses() {
         let (int, big, text) = (Some(Type::Int4), Some(Type::Int8), Some(Type::Text));
         let (ints, nums) = (int.map(Type::array), Some(Type::Numeric(None).array()));
+        let (date, at, zoned) = (Some(Type::Date), Some(Type::Timestamp), Some(Type::TimestampTz));
+        let span = Some(Type::Interval);
         let (num, float) = (Some(Type::Numeric(None)), Some(Type::Float8));
         for (name, args, params, result) in [
             ("abs", vec![int], vec![int], int),
@@ -276,6 +278,15 @@ mod tests {
             ("array_append", vec![ints, None], vec![ints, int], ints),
             ("array_position", vec![nums, int], vec![nums, num], int),
             ("unnest", vec![ints], vec![ints], int),
+            ("-", vec![date, date], vec![date, date], int),
+            ("-", vec![date, None], vec![date, date], int),
+            ("-", vec![date, at], vec![at, at], span),
+            ("+", vec![date, span], vec![date, span], at),
+            ("+", vec![None, span], vec![span, span], span),
+            ("*", vec![int, span], vec![float, span], span),
+            ("age", vec![date, date], vec![zoned, zoned], span),
+            ("date_trunc", vec![None, date], vec![text, zoned], zoned),
+            ("timezone", vec![None, date], vec![text, zoned], at),
         ] {
             let call = resolve(name, &args).unwrap_or_else(|error| panic!("{name}: {error:?}"));
             assert_eq!((&call.params, Some(call.result)), (&params, result), "{name} {args:?}");
@@ -287,6 +298,10 @@ mod tests {
             ("mod", vec![float, float], "42883"),
             ("substr", vec![text], "42883"),
             ("||", vec![ints, text], "42883"),
+            ("+", vec![date, None], "42725"),
+            ("+", vec![date, big], "42883"),
+            ("+", vec![at, date], "42883"),
+            ("date_trunc", vec![None, None], "42725"),
             ("array_length", vec![None, int], "42804"),
         ] {
             let error = resolve(name, &args).expect_err(name);

@@ -50,7 +50,7 @@ pub(super) enum Key {
     Year(u32),
 }
 
-/// How a pattern is written, which decides for the case of words.
+/// The case of a pattern, which words take over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Upper,
@@ -138,8 +138,8 @@ const PATTERNS: &[(&str, Key)] = &[
     ("Y", Key::Year(1)),
 ];
 
-/// Finds the pattern at the beginning of a text: in upper or in lower case, or with its first letter
-/// in upper case if it is a word.
+/// Finds the pattern at the beginning of a text: in upper or in lower case, or with its first
+/// letter in upper case if it is a word.
 fn pattern(text: &str) -> Option<(&'static str, Key, Case)> {
     PATTERNS.iter().find_map(|(name, key)| {
         let start = text.get(..name.len())?;
