@@ -1,5 +1,5 @@
 //! The interface of a planned query to its session, which the row executor implements, and an
-//! analytical engine for what this crate does not plan yet: windows, other functions.
+//! analytical engine for what this crate does not plan yet: some functions and types.
 //!
 //! The engine plans against table descriptors. While a query runs, the session requests its next
 //! rows and lends its transaction for just that call, as a [`Reader`]; the engine's own threads

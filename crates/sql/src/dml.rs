@@ -212,6 +212,7 @@ impl Insert {
                                 .at(value.last().and_then(names::expr_position)));
                         }
                         let mut row = defaults.clone();
+                        binder.begin_clause("VALUES", false);
                         for (expr, column) in value.iter().zip(&targets) {
                             let is_default = matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
                             if !is_default {
@@ -506,6 +507,7 @@ impl Change {
         if update.from.is_some() || !update.table.joins.is_empty() {
             return Err(SqlError::unsupported("UPDATE … FROM"));
         }
+        binder.begin_clause("UPDATE", false);
         let assignments = Some(assignments(binder, &table, &update.assignments, false)?);
         Self::compile(binder, table, update.selection.as_ref(), assignments, &update.returning)
     }
@@ -528,6 +530,7 @@ impl Change {
         assignments: Option<Vec<(usize, Expr)>>,
         returning: &Option<Vec<ast::SelectItem>>,
     ) -> Result<Change, SqlError> {
+        binder.begin_clause("WHERE", false);
         let filter = selection.map(|expr| binder.bind_bool(expr, "WHERE")).transpose()?;
         let returning = Returning::compile(binder, returning)?;
         let access = Access::choose(&table, filter.as_ref());

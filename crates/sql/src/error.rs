@@ -29,9 +29,13 @@ pub mod state {
     pub const CARDINALITY_VIOLATION: &str = "21000";
     pub const STRING_TOO_LONG: &str = "22001";
     pub const OUT_OF_RANGE: &str = "22003";
+    pub const NULL_NOT_ALLOWED: &str = "22004";
     pub const BAD_DATETIME: &str = "22007";
     pub const DATETIME_OVERFLOW: &str = "22008";
     pub const DIVISION_BY_ZERO: &str = "22012";
+    pub const INVALID_FRAME: &str = "22013";
+    pub const INVALID_NTILE: &str = "22014";
+    pub const INVALID_NTH_VALUE: &str = "22016";
     pub const INVALID_ARGUMENT: &str = "2201F";
     pub const DUPLICATE_DATABASE: &str = "42P04";
     pub const NO_DATABASE: &str = "3D000";
@@ -66,6 +70,7 @@ pub mod state {
     pub const UNDEFINED_FUNCTION: &str = "42883";
     pub const UNDEFINED_TABLE: &str = "42P01";
     pub const UNDEFINED_PARAMETER: &str = "42P02";
+    pub const WINDOWING: &str = "42P20";
     pub const DUPLICATE_STATEMENT: &str = "42P05";
     pub const DUPLICATE_TABLE: &str = "42P07";
     pub const INVALID_COLUMN_REFERENCE: &str = "42P10";

@@ -26,8 +26,7 @@
 //!   query ── bind ── logical ── normalize ── physical ── exec ── Transaction
 //! ```
 //!
-//! Not done: windows, grouping sets, WITH RECURSIVE and functions in FROM (an [`Analytic`] engine
-//! runs statements with them; without one they fail with 0A000); CHECK and foreign keys;
+//! Not done: CHECK and foreign keys;
 //! DROP COLUMN and changes of a column's type. `statement_timeout` and
 //! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
 //! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
@@ -42,6 +41,7 @@ mod backfill;
 mod bind;
 mod bulk;
 mod by_query;
+mod carried;
 mod cast;
 mod catalog;
 mod clauses;
@@ -91,6 +91,7 @@ mod split;
 mod stack;
 pub mod system;
 mod types;
+mod window;
 mod work;
 mod write;
 

@@ -1,6 +1,7 @@
 //! Parses text to statements: splits it at semicolons, cuts off clauses that the parser does not
 //! know, and parses the rest.
 
+use crate::carried;
 use crate::datetime;
 use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
@@ -165,6 +166,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     let split = cut_split(&mut tokens)?;
     let alter_database = cut_alter_database(&mut tokens)?;
     replace_set_constraints(&mut tokens);
+    carried::cut(&mut tokens);
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
         // Every form of VACUUM is one statement here; the parser knows only another system's.

@@ -1,7 +1,7 @@
 //! SELECT over at most one table: filter, groups, order, limit.
 
 use crate::aggregate::{Aggregate, Groups};
-use crate::bind::{Binder, Typed, bind_items, position};
+use crate::bind::{Binder, Grouping, bind_items, position};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -18,7 +18,7 @@ use crate::system;
 use crate::types::Type;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Failure, Lock, Locking, Transaction};
-use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
+use sqlparser::ast::{self, GroupByExpr, SetExpr, TableFactor};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -89,25 +89,24 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         return Err(SqlError::unsupported("this query"));
     };
     let table = binder.relations().first().and_then(|relation| relation.table.clone());
+    binder.begin_clause("WHERE", false);
     let filter =
         select.selection.as_ref().map(|filter| binder.bind_bool(filter, "WHERE")).transpose()?;
     let GroupByExpr::Expressions(group_by, _) = &select.group_by else {
         return Err(SqlError::unsupported("GROUP BY ALL"));
     };
-    let mut keys: Vec<Typed> = Vec::new();
-    for expr in group_by {
-        let expr = ordinal(binder, expr, &select.projection)?.unwrap_or(expr);
-        keys.push(binder.bind_free(expr)?);
-    }
     binder.begin_clause("SELECT", true);
     let mut items = bind_items(binder, &select.projection)?;
     for item in &mut items {
         item.typed.ty.get_or_insert(Type::Text);
     }
+    let grouping = binder.bind_group_by(group_by, &items)?;
+    if grouping.sets.is_some() {
+        return Err(SqlError::unsupported("GROUP BY of several sets here"));
+    }
     let columns: Vec<Column> = items.iter().map(|item| item.column(binder)).collect();
     let mut outputs: Vec<Expr> = items.into_iter().map(|item| item.typed.expr).collect();
-    let mut having =
-        select.having.as_ref().map(|having| binder.bind_bool(having, "HAVING")).transpose()?;
+    let mut having = select.having.as_ref().map(|having| binder.bind_having(having)).transpose()?;
     let mut sort = Vec::new();
     if let Some(order) = &query.order_by {
         let ast::OrderByKind::Expressions(all) = &order.kind else {
@@ -121,7 +120,7 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
                     let name = names::fold(ident);
                     columns.iter().position(|column| column.name == name)
                 }
-                expr => position(expr, outputs.len())?,
+                expr => position(expr, outputs.len(), "ORDER BY")?,
             };
             let expr = match named {
                 Some(at) => outputs[at].clone(),
@@ -135,9 +134,10 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
     let groups = grouped.then(|| {
         let over =
             outputs.iter_mut().chain(&mut having).chain(sort.iter_mut().map(|s| &mut s.expr));
-        group(binder, keys, aggregates, over)
+        group(binder, grouping, aggregates, over.collect())
     });
     let groups = groups.transpose()?;
+    binder.begin_clause("LIMIT", false);
     let count = |binder: &mut Binder, expr: &Option<&ast::Expr>| match expr {
         Some(expr) => {
             let bound = binder.bind(expr)?;
@@ -218,49 +218,26 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
 }
 
 /// Turns the expressions of a grouped query into ones over a group's keys and aggregates.
-fn group<'a>(
-    binder: &Binder,
-    keys: Vec<Typed>,
+fn group(
+    binder: &mut Binder,
+    mut grouping: Grouping,
     aggregates: Vec<(ColumnId, Aggregate)>,
-    over: impl Iterator<Item = &'a mut Expr>,
+    over: Vec<&mut Expr>,
 ) -> Result<(Vec<Expr>, Vec<Aggregate>), SqlError> {
-    // Ids that no column has stand for the keys until they have positions.
-    let key = |(at, key): (usize, Typed)| (usize::MAX - at, key.expr);
-    let keys: Vec<(ColumnId, Expr)> = keys.into_iter().enumerate().map(key).collect();
+    binder.add_dependent_keys(&mut grouping, &over);
+    let known = aggregates.iter().map(|(id, _)| *id).collect();
+    binder.check_direct(&aggregates, &grouping, &known)?;
+    let keys = &grouping.keys;
     for expr in over {
-        binder.use_groups(expr, &keys, &aggregates, &[])?;
+        binder.use_groups(expr, keys, &known)?;
         expr.replace_columns(&|id| {
             let aggregate = || aggregates.iter().position(|(aggregate, _)| *aggregate == id);
-            let key = keys.iter().position(|(key, _)| *key == id);
+            let key = keys.iter().position(|key| key.id == id);
             key.or_else(|| aggregate().map(|at| keys.len() + at)).map(Expr::Column)
         });
     }
-    let keys = keys.into_iter().map(|(_, key)| key).collect();
+    let keys = grouping.keys.into_iter().map(|key| key.expr).collect();
     Ok((keys, aggregates.into_iter().map(|(_, aggregate)| aggregate).collect()))
-}
-
-/// Returns the output's expression in `GROUP BY 2` or by an output's name.
-fn ordinal<'a>(
-    binder: &Binder,
-    expr: &ast::Expr,
-    items: &'a [SelectItem],
-) -> Result<Option<&'a ast::Expr>, SqlError> {
-    let item = match expr {
-        // A column of the table comes first.
-        ast::Expr::Identifier(ident)
-            if binder.relations().iter().flat_map(|relation| &relation.columns).any(|column| column.name == names::fold(ident)) =>
-        {
-            None
-        }
-        ast::Expr::Identifier(ident) => items.iter().find(
-            |item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if names::fold(alias) == names::fold(ident)),
-        ),
-        expr => position(expr, items.len())?.map(|at| &items[at]),
-    };
-    Ok(match item {
-        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => Some(expr),
-        _ => None,
-    })
 }
 
 /// Returns `Some` if the access path returns rows in the requested order; true if it must run
@@ -509,8 +486,8 @@ impl Select {
         txn: &mut dyn Transaction,
         scope: &Scope<'_>,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
-        let mut groups =
-            self.groups.as_ref().map(|(keys, aggregates)| Groups::new(keys, aggregates));
+        let groups = self.groups.as_ref();
+        let mut groups = groups.map(|(keys, aggregates)| Groups::new(keys, aggregates, None));
         let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
         let mut sorting = Sorting::new(self, running.skip.saturating_add(running.left));
         let mut take = |row: &[Datum]| match &mut groups {
@@ -534,7 +511,7 @@ impl Select {
             _ => {}
         }
         if let Some(groups) = groups {
-            for row in groups.finish()? {
+            for row in groups.finish(held)? {
                 if self.having.as_ref().map_or(Ok(true), |having| having.holds(&row, scope))? {
                     sorting.add(&row, scope, held)?;
                 }

@@ -1,11 +1,12 @@
-//! Aggregates of a query, and the columns that a grouped query may use.
+//! Aggregates of a query.
 
-use super::functions::SetCall;
+use super::call::{Parts, element};
+use super::query::direction;
 use super::{Binder, Typed};
-use crate::aggregate::{Aggregate, Kind};
-use crate::datum::Datum;
+use crate::aggregate::{self, Aggregate, OrderKey, Work};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
+use crate::function::{Form, Out};
 use crate::logical::ColumnId;
 use crate::names;
 use crate::types::Type;
@@ -15,19 +16,10 @@ use std::collections::BTreeSet;
 impl Binder {
     /// Binds an aggregate: it belongs to the innermost query whose columns it reads, and is a
     /// column of that query's groups.
-    pub(super) fn aggregate(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        call: &ast::Function,
-    ) -> Result<Typed, SqlError> {
+    pub(super) fn aggregate(&mut self, parts: &Parts<'_>) -> Result<Typed, SqlError> {
         let own = self.level().aggregates.take();
-        let clause = std::mem::replace(&mut self.level().clause, "an aggregate");
-        let sets = self.level().sets.take();
-        let bound = self.aggregate_inner(kind, name, call);
-        self.level().sets = sets;
+        let bound = self.without_windows("an aggregate", |binder| binder.aggregate_parts(parts));
         self.level().aggregates = own;
-        self.level().clause = clause;
         let aggregate = bound?;
         let mut reads = BTreeSet::new();
         aggregate.exprs().iter().for_each(|expr| {
@@ -44,10 +36,12 @@ impl Binder {
             return Err(SqlError::new(state::GROUPING, message));
         };
         let ty = aggregate.ty;
-        if let Some((id, _)) = known.iter().find(|(_, other)| *other == aggregate) {
+        if let Some((id, _)) = known.iter().find(|(_, other)| *other == aggregate)
+            && !aggregate.exprs().iter().any(|expr| expr.is_volatile())
+        {
             return Ok(Typed::of(Expr::Column(*id), ty));
         }
-        let id = self.computed(name, ty);
+        let id = self.computed(&parts.name, ty);
         self.columns[id].level = at;
         if let Some(known) = &mut self.levels[at].aggregates {
             known.push((id, aggregate));
@@ -55,66 +49,152 @@ impl Binder {
         Ok(Typed::of(Expr::Column(id), ty))
     }
 
-    fn aggregate_inner(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        call: &ast::Function,
-    ) -> Result<Aggregate, SqlError> {
-        let ast::Function {
-            name: _,
-            uses_odbc_syntax: _,
-            parameters: _,
-            args,
-            filter,
-            null_treatment,
-            over,
-            within_group,
-        } = call;
-        if over.is_some() {
-            return Err(SqlError::unsupported(format!("{name} as a window function")));
+    /// Binds an aggregate's arguments and clauses, except OVER.
+    pub(super) fn aggregate_parts(&mut self, parts: &Parts<'_>) -> Result<Aggregate, SqlError> {
+        let name = parts.name.as_str();
+        if parts.distinct && !parts.within.is_empty() {
+            let message = "cannot use DISTINCT with WITHIN GROUP";
+            return Err(SqlError::new(state::SYNTAX, message));
         }
-        if null_treatment.is_some() || !within_group.is_empty() {
-            return Err(SqlError::unsupported(format!("WITHIN GROUP or IGNORE NULLS of {name}")));
+        if !parts.order.is_empty() && !parts.within.is_empty() {
+            let message = "cannot use multiple ORDER BY clauses with WITHIN GROUP";
+            return Err(SqlError::new(state::SYNTAX, message));
         }
-        let ast::FunctionArguments::List(list) = args else {
-            return Err(SqlError::new(
-                state::SYNTAX,
-                format!("{name}(*) must be used to call a parameterless aggregate"),
-            ));
-        };
-        let ast::FunctionArgumentList { duplicate_treatment, args, clauses } = list;
-        if !clauses.is_empty() {
-            return Err(SqlError::unsupported(format!("ORDER BY in {name}")));
+        let mut filter = None;
+        if let Some(condition) = parts.filter {
+            let clause = std::mem::replace(&mut self.level().clause, "FILTER");
+            let aggregates = self.level().aggregates.take();
+            let bound = self.bind_bool(condition, "FILTER");
+            self.level().clause = clause;
+            self.level().aggregates = aggregates;
+            filter = Some(bound?);
         }
-        let distinct = matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
-        let filter = filter.as_ref().map(|filter| self.bind_bool(filter, "FILTER")).transpose()?;
-        if let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)] = args.as_slice()
-            && kind == Kind::Count
-        {
-            if distinct {
-                let message = "DISTINCT specified, but count(*) has no argument";
-                return Err(SqlError::new(state::SYNTAX, message));
+        if parts.star {
+            if name != "count" {
+                return Err(crate::function::missing(name, &[]));
             }
-            let (arg, kind) = (Expr::Const(Datum::Null), Kind::CountRows);
-            return Ok(Aggregate { kind, arg, ty: Type::Int8, distinct, filter });
+            return Ok(Aggregate {
+                function: &aggregate::COUNT_ROWS,
+                args: Vec::new(),
+                ty: Type::Int8,
+                distinct: false,
+                order: self.order_keys(parts.order)?.into_iter().map(|(key, _)| key).collect(),
+                filter,
+            });
         }
-        let args = names::arguments(call)?;
-        let [arg] = args.as_slice() else {
-            return Err(SqlError::new(
-                state::UNDEFINED_FUNCTION,
-                format!("function {name} takes one argument"),
-            ));
+        if parts.args.is_empty() && parts.within.is_empty() && name == "count" {
+            let message =
+                format!("{name}(*) must be used to call a parameterless aggregate function");
+            return Err(SqlError::new(state::WRONG_OBJECT, message));
+        }
+        let mut args = Vec::with_capacity(parts.args.len());
+        for arg in &parts.args {
+            args.push(self.bind(arg)?);
+        }
+        let order = self.order_keys(parts.order)?;
+        let within = self.within(parts.within)?;
+        let plain: Vec<Expr> = args.iter().map(|arg| arg.expr.clone()).collect();
+        let types: Vec<_> =
+            args.iter().map(|arg| arg.ty).chain(within.iter().map(|(arg, _)| arg.ty)).collect();
+        let call = aggregate::resolve(name, &types)?;
+        let function = call.function;
+        let mut ty = call.result;
+        if function.is_ordered_set() && within.is_empty() {
+            let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+            return Err(SqlError::new(state::WRONG_OBJECT, message));
+        }
+        if !function.is_ordered_set() && !within.is_empty() {
+            let message =
+                format!("{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP");
+            return Err(SqlError::new(state::WRONG_OBJECT, message));
+        }
+        if let Work::Ordered(direct, _) = function.work
+            && direct != args.len()
+        {
+            return Err(crate::function::missing(name, &types));
+        }
+        if function.is_ordered_set() && function.result() == Out::Common {
+            ty = element(ty, &types[args.len()..])?;
+        }
+        let (args, order) = match function.work {
+            Work::Rows(_) => {
+                let args = self.convert(args, call.params)?;
+                let is_argument =
+                    |key: &OrderKey| args.contains(&key.expr) || plain.contains(&key.expr);
+                if parts.distinct
+                    && let Some(at) = order.iter().position(|(key, _)| !is_argument(key))
+                {
+                    let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                    let place = names::expr_position(&parts.order[at].expr);
+                    return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message).at(place));
+                }
+                (args, order.into_iter().map(|(key, _)| key).collect())
+            }
+            Work::Ordered(direct, _) => {
+                let (values, keys): (Vec<_>, Vec<_>) = within.into_iter().unzip();
+                let mut params = call.params;
+                let behind = params.split_off(direct);
+                let values = self.convert(values, behind)?;
+                (self.convert(args, params)?, with_values(keys, values))
+            }
+            Work::Hypothetical(_) => self.hypothetical(name, args, within, &types)?,
         };
-        let bound = self.bind_free(arg)?;
-        let from = bound.ty.unwrap_or(Type::Text);
-        let ty = kind.result(from).ok_or_else(|| {
-            SqlError::new(
-                state::UNDEFINED_FUNCTION,
-                format!("function {name}({}) does not exist", from.name()),
-            )
-        })?;
-        Ok(Aggregate { kind, arg: bound.expr, ty, distinct, filter })
+        let distinct = parts.distinct;
+        Ok(Aggregate { function, args, ty, distinct, order, filter })
+    }
+
+    /// Binds ORDER BY inside an aggregate or a window: expressions, never outputs.
+    pub(super) fn order_keys(
+        &mut self,
+        order: &[ast::OrderByExpr],
+    ) -> Result<Vec<(OrderKey, Type)>, SqlError> {
+        let mut keys = Vec::with_capacity(order.len());
+        for item in order {
+            let (descending, nulls_first) = direction(item)?;
+            let bound = self.bind_free(&item.expr)?;
+            let ty = bound.ty.unwrap_or(Type::Text);
+            keys.push((OrderKey { expr: bound.expr, descending, nulls_first }, ty));
+        }
+        Ok(keys)
+    }
+
+    /// Binds WITHIN GROUP: the values, whose types may be undetermined, and their order.
+    fn within(
+        &mut self,
+        order: &[ast::OrderByExpr],
+    ) -> Result<Vec<(Typed, (bool, bool))>, SqlError> {
+        order.iter().map(|item| Ok((self.bind(&item.expr)?, direction(item)?))).collect()
+    }
+
+    /// Gives the direct arguments of a hypothetical row the types of the values beside them.
+    fn hypothetical(
+        &mut self,
+        name: &str,
+        args: Vec<Typed>,
+        within: Vec<(Typed, (bool, bool))>,
+        types: &[Option<Type>],
+    ) -> Result<(Vec<Expr>, Vec<OrderKey>), SqlError> {
+        if args.len() != within.len() {
+            return Err(crate::function::missing(name, types).hint(format!(
+                "To use the hypothetical-set aggregate {name}, the number of hypothetical direct arguments (here {}) must match the number of ordering columns (here {}).",
+                args.len(),
+                within.len()
+            )));
+        }
+        let (mut direct, mut values, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for (arg, (value, key)) in args.into_iter().zip(within) {
+            let sides = [value, arg];
+            let met = self.meet(&sides).map_err(|error| {
+                let message = format!("WITHIN GROUP {}", error.message);
+                SqlError { message, ..error }
+            })?;
+            let ty = met.unwrap_or(Type::Text);
+            let [value, arg] = sides;
+            values.push(self.coerce(value, ty, false)?);
+            direct.push(self.coerce(arg, ty, false)?);
+            keys.push(key);
+        }
+        Ok((direct, with_values(keys, values)))
     }
 
     /// Begins a clause of the innermost query, in which aggregates are allowed or not.
@@ -129,61 +209,9 @@ impl Binder {
         self.level().clause = "";
         self.level().aggregates.take().unwrap_or_default()
     }
+}
 
-    /// Replaces the keys inside an expression of a grouped query by their columns. Fails with 42803
-    /// for any other column of the query's relations.
-    pub(crate) fn use_groups(
-        &self,
-        expr: &mut Expr,
-        keys: &[(ColumnId, Expr)],
-        aggregates: &[(ColumnId, Aggregate)],
-        sets: &[SetCall],
-    ) -> Result<(), SqlError> {
-        // A constant needs no key, and may differ from an equal one in its type.
-        if let Expr::Const(_) = expr {
-            return Ok(());
-        }
-        if let Some((id, _)) = keys.iter().find(|(_, key)| key == expr) {
-            *expr = Expr::Column(*id);
-            return Ok(());
-        }
-        let refused = |id: ColumnId| {
-            let info = &self.columns[id];
-            let is_own = info.level == self.levels.len() - 1;
-            let known = keys.iter().any(|(key, _)| *key == id)
-                || aggregates.iter().any(|(aggregate, _)| *aggregate == id)
-                || sets.iter().any(|(set, ..)| *set == id);
-            (is_own && !known).then(|| {
-                let name = match info.relation.as_str() {
-                    "" => info.name.clone(),
-                    relation => format!("{relation}.{}", info.name),
-                };
-                (name, info.used_at)
-            })
-        };
-        match expr {
-            Expr::Column(id) => match refused(*id) {
-                Some((name, at)) => {
-                    let message = format!(
-                        "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"
-                    );
-                    return Err(SqlError::new(state::GROUPING, message).at(at));
-                }
-                None => return Ok(()),
-            },
-            Expr::Subquery(_) => {
-                let mut bad = None;
-                expr.each_column(&mut |id| bad = bad.take().or_else(|| refused(id)));
-                if let Some((name, at)) = bad {
-                    let message =
-                        format!("subquery uses ungrouped column \"{name}\" from outer query");
-                    return Err(SqlError::new(state::GROUPING, message).at(at));
-                }
-                return Ok(());
-            }
-            _ => {}
-        }
-        let mut parts = expr.children_mut().into_iter();
-        parts.try_for_each(|part| self.use_groups(part, keys, aggregates, sets))
-    }
+fn with_values(keys: Vec<(bool, bool)>, values: Vec<Expr>) -> Vec<OrderKey> {
+    let key = |((descending, nulls_first), expr)| OrderKey { expr, descending, nulls_first };
+    keys.into_iter().zip(values).map(key).collect()
 }

@@ -4,7 +4,7 @@
 
 use super::query::{Bound, Output};
 use super::{Binder, Level};
-use crate::aggregate::Kind;
+use crate::aggregate;
 use crate::error::{SqlError, state};
 use crate::heading::heading;
 use crate::logical::Rel;
@@ -55,7 +55,7 @@ fn aggregates(item: &SelectItem) -> bool {
     let _ = ast::visit_expressions(expr, |part| {
         if let Expr::Function(call) = part {
             let name = names::function_name(&call.name);
-            found |= Kind::of_name(&name).is_some() || name.ends_with("_agg");
+            found |= !aggregate::named(&name).is_empty() || name.ends_with("_agg");
         }
         std::ops::ControlFlow::<()>::Continue(())
     });

@@ -2,13 +2,12 @@
 
 use super::subquery::row_of;
 use super::{Binder, Typed};
-use crate::aggregate::Kind;
 use crate::cast;
 use crate::clauses;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
-use crate::function::{self, Function};
+use crate::function;
 use crate::interval::{Fields, Interval};
 use crate::names;
 use crate::types::Type;
@@ -469,70 +468,5 @@ impl Binder {
             .and_then(|text| text.chars().next());
         let (text, pattern) = (Box::new(text.expr), Box::new(pattern.expr));
         Ok(Typed::of(Expr::Like { text, pattern, escape, negated, fold }, Type::Bool))
-    }
-
-    fn call(&mut self, call: &ast::Function) -> Result<Typed, SqlError> {
-        let name = names::function_name(&call.name);
-        if let Some(kind) = Kind::of_name(&name) {
-            return self.aggregate(kind, &name, call);
-        }
-        if call.over.is_some() || call.filter.is_some() {
-            return Err(SqlError::unsupported(format!("a window or FILTER of {name}")));
-        }
-        if matches!(name.as_str(), "current_time" | "localtime" | "make_time") {
-            return Err(SqlError::unsupported(format!("{name}, since there is no type time")));
-        }
-        if name == "make_interval" {
-            return self.make_interval(call);
-        }
-        let args = names::arguments(call)?;
-        if name == "coalesce" {
-            let all = self.without_sets("COALESCE", |binder| {
-                args.iter().map(|arg| binder.bind(arg)).collect::<Result<Vec<_>, _>>()
-            })?;
-            let ty = self.meet(&all)?.unwrap_or(Type::Text);
-            let all =
-                all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
-            return Ok(Typed::of(Expr::Coalesce(all), ty));
-        }
-        self.function(&name, &args)
-    }
-
-    fn function(&mut self, name: &str, args: &[&ast::Expr]) -> Result<Typed, SqlError> {
-        let bound = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
-        self.apply(name, bound)
-    }
-
-    /// Applies a function or an operator of the catalog.
-    pub(super) fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
-        let (function, args, ty) = self.resolve_call(name, args)?;
-        if function.reads_catalog() && self.tables.is_none() {
-            return Err(SqlError::unsupported(format!("{name} here")));
-        }
-        let expr = match function.is_set() {
-            true => self.set_call(function, args, ty)?,
-            false => Expr::Call(function, args),
-        };
-        Ok(Typed::of(expr, ty))
-    }
-
-    /// Chooses the form of a function, and converts its arguments; returns its type, too.
-    pub(super) fn resolve_call(
-        &mut self,
-        name: &str,
-        args: Vec<Typed>,
-    ) -> Result<(&'static Function, Vec<Expr>, Type), SqlError> {
-        let types: Vec<_> = args.iter().map(|arg| arg.ty).collect();
-        let call = function::resolve(name, &types)?;
-        let mut converted = Vec::with_capacity(args.len());
-        for (arg, param) in args.into_iter().zip(call.params) {
-            converted.push(match param {
-                Some(ty) if arg.ty.is_none_or(|from| from.base() != ty) => {
-                    self.coerce(arg, ty, false)?
-                }
-                _ => arg.expr,
-            });
-        }
-        Ok((call.function, converted, call.result))
     }
 }

@@ -5,10 +5,12 @@
 
 mod aggregate;
 mod array;
+mod call;
 mod empty;
 mod expr;
 mod from;
 mod functions;
+mod group;
 mod items;
 mod named_args;
 mod query;
@@ -16,7 +18,9 @@ mod recursive;
 mod scope;
 mod subquery;
 mod types;
+mod window;
 
+pub(crate) use group::Grouping;
 pub(crate) use items::{Item, bind_items};
 use query::Output;
 pub(crate) use query::{Query, compile, position};
@@ -120,6 +124,11 @@ impl Binder {
     /// Returns what is known of a column.
     pub(crate) fn column(&self, id: ColumnId) -> &ColumnInfo {
         &self.columns[id]
+    }
+
+    /// True if a column belongs to the innermost query.
+    fn is_own(&self, id: ColumnId) -> bool {
+        self.columns[id].level == self.levels.len() - 1
     }
 
     /// Creates a computed column.

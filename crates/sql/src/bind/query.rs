@@ -1,7 +1,7 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
 
+use super::window::{WindowCall, Windows};
 use super::{Binder, Item, Level, Typed, bind_items};
-use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -9,8 +9,7 @@ use crate::logical::{ColumnId, Rel, SetOp, SetOperation, SortKey};
 use crate::names;
 use crate::response::Column;
 use crate::types::Type;
-use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, SetQuantifier};
-use std::collections::BTreeSet;
+use sqlparser::ast::{self, GroupByExpr, SetExpr, SetQuantifier};
 use std::sync::Arc;
 
 /// An output column of a query.
@@ -301,7 +300,7 @@ impl Binder {
             let (descending, nulls_first) = direction(item)?;
             let at = match &item.expr {
                 ast::Expr::Identifier(ident) => output_named(&bound.outputs, ident)?,
-                expr => position(expr, bound.outputs.len())?,
+                expr => position(expr, bound.outputs.len(), "ORDER BY")?,
             };
             let Some(at) = at else {
                 return match &item.expr {
@@ -421,8 +420,8 @@ impl Binder {
         if into.is_some() {
             return Err(SqlError::unsupported("SELECT INTO"));
         }
-        if !named_window.is_empty() || qualify.is_some() {
-            return Err(SqlError::unsupported("WINDOW or QUALIFY"));
+        if qualify.is_some() {
+            return Err(SqlError::unsupported("QUALIFY"));
         }
         let foreign = !optimizer_hints.is_empty()
             || select_modifiers.is_some()
@@ -451,11 +450,11 @@ impl Binder {
         if !modifiers.is_empty() {
             return Err(SqlError::unsupported("GROUP BY … WITH"));
         }
-        let mut keys = self.bind_keys(group_by, projection)?;
-
         let is_side = std::mem::take(&mut self.binds_side);
         self.begin_clause("SELECT", true);
         self.level().sets = Some(Vec::new());
+        self.level().windows = Some(Windows::default());
+        self.bind_named_windows(named_window)?;
         let mut items = bind_items(self, projection)?;
         for item in &mut items {
             if is_side && matches!(item.typed.expr, Expr::Param(_)) {
@@ -466,156 +465,50 @@ impl Binder {
                 item.typed = Typed::of(expr, Type::Text);
             }
         }
-        let mut having = self.without_sets("HAVING", |binder| {
-            having.as_ref().map(|having| binder.bind_bool(having, "HAVING")).transpose()
-        })?;
+        let grouping = self.bind_group_by(group_by, &items)?;
+        let mut having = having.as_ref().map(|having| self.bind_having(having)).transpose()?;
         let mut sort = self.bind_order(order, &items)?;
         let mut first_of = Vec::new();
         if let Some(ast::Distinct::On(on)) = distinct {
             for expr in on {
-                first_of.push(self.choose(expr, &items)?);
+                first_of.push(self.choose(expr, &items, "SELECT DISTINCT ON")?);
             }
         }
         let mut sets = self.level().sets.take().unwrap_or_default();
+        let mut windows = self.level().windows.take().unwrap_or_default();
         let aggregates = self.end_clause();
 
-        let grouped = !group_by.is_empty() || having.is_some() || !aggregates.is_empty();
+        let grouped = !group_by.is_empty()
+            || having.is_some()
+            || !aggregates.is_empty()
+            || !self.level().marks.is_empty();
         if grouped {
-            let mut over = items.iter_mut().map(|item| &mut item.typed.expr).collect::<Vec<_>>();
-            over.extend(having.iter_mut());
+            let outputs = items.iter_mut().map(|item| &mut item.typed.expr).collect();
+            let mut others: Vec<_> = having.iter_mut().collect();
             let chosen = sort.iter_mut().map(|(chosen, ..)| chosen).chain(&mut first_of);
-            over.extend(chosen.filter_map(|chosen| match chosen {
+            others.extend(chosen.filter_map(|chosen| match chosen {
                 Chosen::Output(_) => None,
                 Chosen::Computed(expr) => Some(expr),
             }));
             let mut args: Vec<_> =
                 sets.iter_mut().map(|(_, _, args)| std::mem::take(args)).collect();
-            over.extend(args.iter_mut().flatten());
-            self.add_dependent_keys(&mut keys, &over);
-            for expr in over {
-                self.use_groups(expr, &keys, &aggregates, &sets)?;
-            }
+            others.extend(args.iter_mut().flatten());
+            let known = windows.calls.iter().map(|call| call.id);
+            let known = known.chain(sets.iter().map(|(id, ..)| *id)).collect();
+            others.extend(windows.calls.iter_mut().flat_map(WindowCall::exprs_mut));
+            rel = self.group(rel, grouping, (aggregates, known), outputs, others)?;
             for ((_, _, place), args) in sets.iter_mut().zip(args) {
                 *place = args;
             }
-            rel = self.group(rel, keys, aggregates);
             rel = rel.filter(having.into_iter().collect());
         }
-        self.project(rel.with_sets(sets), items, sort, distinct.as_ref(), first_of)
+        rel = self.add_windows(rel, windows).with_sets(sets);
+        self.project(rel, items, sort, distinct.as_ref(), first_of)
     }
 
-    /// Binds GROUP BY: each key with its column.
-    fn bind_keys(
-        &mut self,
-        group_by: &[ast::Expr],
-        projection: &[SelectItem],
-    ) -> Result<Vec<(ColumnId, Expr)>, SqlError> {
-        self.begin_clause("GROUP BY", false);
-        let mut keys: Vec<(ColumnId, Expr)> = Vec::with_capacity(group_by.len());
-        for expr in group_by {
-            let is_input = |binder: &Self, ident: &ast::Ident| {
-                let name = names::fold(ident);
-                binder.relations().iter().flat_map(|r| &r.columns).any(|c| c.name == name)
-            };
-            let item = match expr {
-                ast::Expr::Identifier(ident) if !is_input(self, ident) => {
-                    projection.iter().find(|item| {
-                        matches!(item, SelectItem::ExprWithAlias { alias, .. } if names::fold(alias) == names::fold(ident))
-                    })
-                }
-                ast::Expr::Identifier(_) => None,
-                expr => position(expr, projection.len())?.map(|at| &projection[at]),
-            };
-            let expr = match item {
-                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
-                    expr
-                }
-                Some(_) => return Err(SqlError::unsupported("GROUP BY an output of *")),
-                None => expr,
-            };
-            let bound = self.bind_free(expr)?;
-            if item.is_some() && bound.expr.has_subquery() {
-                return Err(SqlError::unsupported("GROUP BY an output with a subquery"));
-            }
-            if keys.iter().any(|(_, key)| *key == bound.expr) {
-                continue;
-            }
-            let id = match &bound.expr {
-                Expr::Column(id) if self.is_own(*id) => *id,
-                _ => self.computed("?column?", bound.ty.unwrap_or(Type::Text)),
-            };
-            keys.push((id, bound.expr));
-        }
-        self.end_clause();
-        Ok(keys)
-    }
-
-    /// True if a column belongs to the innermost query.
-    fn is_own(&self, id: ColumnId) -> bool {
-        self.columns[id].level == self.levels.len() - 1
-    }
-
-    /// Adds the columns of a table whose primary key is among the keys: they depend on it.
-    fn add_dependent_keys(&self, keys: &mut Vec<(ColumnId, Expr)>, over: &[&mut Expr]) {
-        let mut wanted = BTreeSet::new();
-        for expr in over {
-            expr.each_column(&mut |id| _ = wanted.insert(id));
-        }
-        let is_key = |keys: &[(ColumnId, Expr)], id: ColumnId| {
-            keys.iter().any(|(key, expr)| *key == id && *expr == Expr::Column(id))
-        };
-        for relation in self.relations() {
-            let Some(primary) = relation.table.as_ref().and_then(|t| t.primary.as_ref()) else {
-                continue;
-            };
-            let column =
-                |part: &crate::catalog::IndexPart| relation.columns[part.column as usize].id;
-            if !primary.columns.iter().map(column).all(|id| is_key(keys, id)) {
-                continue;
-            }
-            for column in &relation.columns {
-                if wanted.contains(&column.id) && !is_key(keys, column.id) {
-                    keys.push((column.id, Expr::Column(column.id)));
-                }
-            }
-        }
-    }
-
-    fn group(
-        &mut self,
-        rel: Rel,
-        keys: Vec<(ColumnId, Expr)>,
-        aggregates: Vec<(ColumnId, Aggregate)>,
-    ) -> Rel {
-        let mut rel = rel;
-        if keys.iter().any(|(id, expr)| *expr != Expr::Column(*id)) {
-            let mut outputs: Vec<_> =
-                rel.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
-            let computed = keys.iter().filter(|(id, expr)| *expr != Expr::Column(*id));
-            outputs.extend(computed.cloned());
-            rel = Rel::Project { input: Box::new(rel), outputs };
-        }
-        let keys = keys.into_iter().map(|(id, _)| id).collect();
-        Rel::Aggregate { input: Box::new(rel), keys, aggregates }
-    }
-
-    /// Returns the output that an expression of ORDER BY or DISTINCT ON names.
-    fn output_of(&self, expr: &ast::Expr, items: &[Item]) -> Result<Option<usize>, SqlError> {
-        match expr {
-            ast::Expr::Identifier(ident) => {
-                let name = names::fold(ident);
-                let mut found = items.iter().enumerate().filter(|(_, item)| item.name == name);
-                let Some((at, first)) = found.next() else { return Ok(None) };
-                if found.any(|(_, other)| other.typed.expr != first.typed.expr) {
-                    let message = format!("ORDER BY \"{name}\" is ambiguous");
-                    return Err(
-                        SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident))
-                    );
-                }
-                Ok(Some(at))
-            }
-            expr => position(expr, items.len()),
-        }
+    /// Binds HAVING, in which there may be aggregates and no window functions.
+    pub(crate) fn bind_having(&mut self, having: &ast::Expr) -> Result<Expr, SqlError> {
+        self.without_windows("HAVING", |binder| binder.bind_bool(having, "HAVING"))
     }
 
     /// Binds ORDER BY: an output, or an expression over the query's relations.
@@ -623,13 +516,22 @@ impl Binder {
         let mut sort = Vec::with_capacity(order.by.len());
         for item in order.by {
             let (descending, nulls_first) = direction(item)?;
-            sort.push((self.choose(&item.expr, items)?, descending, nulls_first));
+            sort.push((self.choose(&item.expr, items, "ORDER BY")?, descending, nulls_first));
         }
         Ok(sort)
     }
 
-    fn choose(&mut self, expr: &ast::Expr, items: &[Item]) -> Result<Chosen, SqlError> {
-        Ok(match self.output_of(expr, items)? {
+    fn choose(
+        &mut self,
+        expr: &ast::Expr,
+        items: &[Item],
+        clause: &str,
+    ) -> Result<Chosen, SqlError> {
+        let output = match expr {
+            ast::Expr::Identifier(ident) => named(ident, items, clause)?,
+            expr => position(expr, items.len(), clause)?,
+        };
+        Ok(match output {
             Some(at) => Chosen::Output(at),
             None => Chosen::Computed(self.bind_free(expr)?.expr),
         })
@@ -725,7 +627,7 @@ pub(super) fn order_of(order_by: Option<&ast::OrderBy>) -> Result<Order<'_>, Sql
 }
 
 /// Returns whether an item of ORDER BY is descending, and whether its NULLs come first.
-fn direction(item: &ast::OrderByExpr) -> Result<(bool, bool), SqlError> {
+pub(super) fn direction(item: &ast::OrderByExpr) -> Result<(bool, bool), SqlError> {
     let ast::OrderByExpr { expr: _, options, with_fill } = item;
     let ast::OrderByOptions { asc, nulls_first } = options;
     if with_fill.is_some() {
@@ -747,17 +649,44 @@ fn output_named(outputs: &[Output], ident: &ast::Ident) -> Result<Option<usize>,
     Ok(first)
 }
 
-/// Returns the output's index in `ORDER BY 2`.
-pub(crate) fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
+/// Returns the output of a name in ORDER BY, GROUP BY or DISTINCT ON.
+pub(super) fn named(
+    ident: &ast::Ident,
+    items: &[Item],
+    clause: &str,
+) -> Result<Option<usize>, SqlError> {
+    let name = names::fold(ident);
+    let mut found = items.iter().enumerate().filter(|(_, item)| item.name == name);
+    let Some((at, first)) = found.next() else { return Ok(None) };
+    if found.any(|(_, other)| other.typed.expr != first.typed.expr) {
+        let message = format!("{clause} \"{name}\" is ambiguous");
+        return Err(SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident)));
+    }
+    Ok(Some(at))
+}
+
+/// Returns the output's index in `ORDER BY 2`. Fails for any other literal.
+pub(crate) fn position(
+    expr: &ast::Expr,
+    outputs: usize,
+    clause: &str,
+) -> Result<Option<usize>, SqlError> {
     let ast::Expr::Value(value) = expr else { return Ok(None) };
-    let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
+    let place = names::expr_position(expr);
+    let digits = match &value.value {
+        ast::Value::Number(digits, _) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits,
+        ast::Value::Placeholder(_) => return Ok(None),
+        _ => {
+            let message = format!("non-integer constant in {clause}");
+            return Err(SqlError::new(state::SYNTAX, message).at(place));
+        }
+    };
     match digits.parse::<usize>() {
         Ok(n) if (1..=outputs).contains(&n) => Ok(Some(n - 1)),
-        _ => Err(SqlError::new(
-            state::INVALID_COLUMN_REFERENCE,
-            format!("position {digits} is not in select list"),
-        )
-        .at(names::expr_position(expr))),
+        _ => {
+            let message = format!("{clause} position {digits} is not in select list");
+            Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message).at(place))
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //! queries.
 
 use super::functions::SetCall;
+use super::group::Mark;
+use super::window::Windows;
 use super::{Aggregate, Binder, COMMIT_TIMESTAMP, ColumnInfo, ROW_KEY, Typed};
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
@@ -21,6 +23,10 @@ pub(crate) struct Level {
     pub(super) aggregates: Option<Vec<(ColumnId, Aggregate)>>,
     /// The set-returning functions so far; `None` in a clause that may have none.
     pub(super) sets: Option<Vec<SetCall>>,
+    /// The window functions so far; `None` in a clause that may have none.
+    pub(super) windows: Option<Windows>,
+    /// The calls of GROUPING so far.
+    pub(super) marks: Vec<Mark>,
     /// The name of the clause, for errors.
     pub(super) clause: &'static str,
 }

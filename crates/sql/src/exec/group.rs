@@ -30,17 +30,20 @@ impl Operator for Aggregate {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Aggregate { keys, aggregates, .. } = &*self.plan else {
+            let Node::Aggregate { keys, sets, aggregates, .. } = &*self.plan else {
                 return Ok(Vec::new());
             };
             if self.groups.is_none() {
-                let mut groups = Groups::new(keys, aggregates);
+                let mut groups = Groups::new(keys, aggregates, sets.as_deref());
+                let steps = sets.as_ref().map_or(1, |sets| sets.sets.len());
+                // Many sets make a chunk long.
+                let chunk = (CHUNK_ROWS / steps).max(1);
                 loop {
-                    let found = self.input.next(cx, CHUNK_ROWS).await?;
+                    let found = self.input.next(cx, chunk).await?;
                     if found.is_empty() {
                         break;
                     }
-                    cx.pause(found.len()).await;
+                    cx.pause(found.len() * steps).await;
                     let state = &mut *cx.state;
                     let scope = Scope {
                         params: &state.params,
@@ -52,7 +55,7 @@ impl Operator for Aggregate {
                         groups.add(row, &scope, &mut state.held)?;
                     }
                 }
-                self.groups = Some(groups.finish()?.into_iter());
+                self.groups = Some(groups.finish(&mut cx.state.held)?.into_iter());
             }
             Ok(self.groups.iter_mut().flatten().take(want).collect())
         })

@@ -16,6 +16,7 @@ mod set;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod window;
 mod with;
 
 use crate::analytic::{AnalyticPlan, AnalyticRows, Reader};
@@ -120,6 +121,7 @@ fn start(node: &Arc<Node>) -> Box<dyn Operator> {
         Node::Project { input, .. } => Box::new(rows::Project::new(start(input), plan)),
         Node::Join(join) => Box::new(join::Join::new(start(&join.left), plan)),
         Node::Aggregate { input, .. } => Box::new(group::Aggregate::new(start(input), plan)),
+        Node::Window { input, .. } => Box::new(window::Window::new(start(input), plan)),
         Node::Distinct { input, .. } => Box::new(group::Distinct::new(start(input), plan)),
         Node::Sort { input, .. } => Box::new(sort::Sort::new(start(input), plan)),
         Node::Limit { input, .. } => Box::new(rows::Limit::new(start(input), plan)),

@@ -26,7 +26,8 @@ impl Sort {
     }
 }
 
-fn compare(by: &[SortBy], a: &[Datum], b: &[Datum]) -> Ordering {
+/// Compares rows by their columns.
+pub(super) fn compare(by: &[SortBy], a: &[Datum], b: &[Datum]) -> Ordering {
     for key in by {
         let (a, b) = (&a[key.column], &b[key.column]);
         let order = match (a.is_null(), b.is_null()) {

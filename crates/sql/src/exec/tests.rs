@@ -11,14 +11,12 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::expr::Facts;
-use crate::logical::drawn::{Queries, sorted};
+use crate::logical::drawn::{Queries, parsed, sorted};
 use crate::logical::naive::{Naive, Row};
 use crate::physical::lower_with;
 use common::{Memory, run, session_of};
 use futures::executor::block_on;
 use meridian_txn::{Begin, Database, Lock, Mode, ReadAt, Transaction};
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
 use std::sync::Arc;
 
 async fn begin(memory: &Memory) -> Box<dyn Transaction> {
@@ -74,8 +72,7 @@ fn drawn_queries_have_the_rows_of_the_naive_interpreter() {
         let naive = Naive::new(data);
         for _ in 0..10 {
             let sql = queries.draw();
-            let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&sql).expect("tokens");
-            let query = parser.parse_query().expect("a query");
+            let query = parsed(&sql);
             let bound = || bind::compile(&query, &tables, &[], false).expect("a bound query");
             let plain = bound();
             let Ok(expected) = naive.run(&plain.rel, &plain.outputs) else { continue };

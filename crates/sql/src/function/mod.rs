@@ -22,7 +22,8 @@ mod to_char;
 mod trigonometry;
 
 pub(crate) use pattern::like;
-pub(crate) use resolve::{Call, resolve};
+pub(crate) use resolve::{Call, Form, choose, missing, resolve};
+pub(crate) use time::shifted;
 
 use crate::array::Array;
 use crate::datum::Datum;
@@ -231,36 +232,37 @@ pub(crate) fn named(name: &str) -> &'static [&'static Function] {
     BY_NAME.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// Parameter types, for the rows of the catalog.
-mod of {
+/// Parameter types, for the rows of the catalogs.
+pub(crate) mod of {
     use super::{Out, Param};
     use crate::types::Type;
 
-    pub(super) const BOOL: Param = Param::Of(Type::Bool);
-    pub(super) const DATE: Param = Param::Of(Type::Date);
-    pub(super) const BYTEA: Param = Param::Of(Type::Bytea);
-    pub(super) const FLOAT8: Param = Param::Of(Type::Float8);
-    pub(super) const INT2: Param = Param::Of(Type::Int2);
-    pub(super) const INT4: Param = Param::Of(Type::Int4);
-    pub(super) const INT8: Param = Param::Of(Type::Int8);
-    pub(super) const NUMERIC: Param = Param::Of(Type::Numeric(None));
-    pub(super) const TEXT: Param = Param::Of(Type::Text);
-    pub(super) const INTERVAL: Param = Param::Of(Type::Interval);
-    pub(super) const TIMESTAMP: Param = Param::Of(Type::Timestamp);
-    pub(super) const TIMESTAMPTZ: Param = Param::Of(Type::TimestampTz);
+    pub(crate) const BOOL: Param = Param::Of(Type::Bool);
+    pub(crate) const DATE: Param = Param::Of(Type::Date);
+    pub(crate) const BYTEA: Param = Param::Of(Type::Bytea);
+    pub(crate) const FLOAT8: Param = Param::Of(Type::Float8);
+    pub(crate) const INT2: Param = Param::Of(Type::Int2);
+    pub(crate) const INT4: Param = Param::Of(Type::Int4);
+    pub(crate) const INT8: Param = Param::Of(Type::Int8);
+    pub(crate) const NUMERIC: Param = Param::Of(Type::Numeric(None));
+    pub(crate) const TEXT: Param = Param::Of(Type::Text);
+    pub(crate) const INTERVAL: Param = Param::Of(Type::Interval);
+    pub(crate) const TIMESTAMP: Param = Param::Of(Type::Timestamp);
+    pub(crate) const TIMESTAMPTZ: Param = Param::Of(Type::TimestampTz);
 
-    pub(super) const A_BOOL: Out = Out::Of(Type::Bool);
-    pub(super) const A_DATE: Out = Out::Of(Type::Date);
-    pub(super) const A_FLOAT8: Out = Out::Of(Type::Float8);
-    pub(super) const AN_INT2: Out = Out::Of(Type::Int2);
-    pub(super) const AN_INT4: Out = Out::Of(Type::Int4);
-    pub(super) const AN_INT8: Out = Out::Of(Type::Int8);
-    pub(super) const A_NUMERIC: Out = Out::Of(Type::Numeric(None));
-    pub(super) const A_TEXT: Out = Out::Of(Type::Text);
-    pub(super) const A_TIMESTAMP: Out = Out::Of(Type::Timestamp);
-    pub(super) const A_TIMESTAMPTZ: Out = Out::Of(Type::TimestampTz);
-    pub(super) const AN_INTERVAL: Out = Out::Of(Type::Interval);
-    pub(super) const A_UUID: Out = Out::Of(Type::Uuid);
+    pub(crate) const A_BYTEA: Out = Out::Of(Type::Bytea);
+    pub(crate) const A_BOOL: Out = Out::Of(Type::Bool);
+    pub(crate) const A_DATE: Out = Out::Of(Type::Date);
+    pub(crate) const A_FLOAT8: Out = Out::Of(Type::Float8);
+    pub(crate) const AN_INT2: Out = Out::Of(Type::Int2);
+    pub(crate) const AN_INT4: Out = Out::Of(Type::Int4);
+    pub(crate) const AN_INT8: Out = Out::Of(Type::Int8);
+    pub(crate) const A_NUMERIC: Out = Out::Of(Type::Numeric(None));
+    pub(crate) const A_TEXT: Out = Out::Of(Type::Text);
+    pub(crate) const A_TIMESTAMP: Out = Out::Of(Type::Timestamp);
+    pub(crate) const A_TIMESTAMPTZ: Out = Out::Of(Type::TimestampTz);
+    pub(crate) const AN_INTERVAL: Out = Out::Of(Type::Interval);
+    pub(crate) const A_UUID: Out = Out::Of(Type::Uuid);
 }
 
 /// Returns the error of an argument that a kernel cannot have: resolution is wrong.

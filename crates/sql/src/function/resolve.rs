@@ -5,10 +5,49 @@ use crate::cast;
 use crate::error::{SqlError, state};
 use crate::types::Type;
 
-/// A call whose form is chosen.
+/// A form of a function: its types.
+pub(crate) trait Form: 'static {
+    /// The types of its parameters.
+    fn params(&self) -> &'static [Param];
+
+    /// True if the last parameter may be repeated.
+    fn is_variadic(&self) -> bool;
+
+    /// The type of its result.
+    fn result(&self) -> Out;
+
+    /// True if it may have this number of arguments.
+    fn takes(&self, count: usize) -> bool {
+        match self.is_variadic() {
+            true => count >= self.params().len(),
+            false => count == self.params().len(),
+        }
+    }
+
+    /// The type of a parameter.
+    fn param(&self, at: usize) -> Param {
+        self.params()[at.min(self.params().len().saturating_sub(1))]
+    }
+}
+
+impl Form for Function {
+    fn params(&self) -> &'static [Param] {
+        self.params
+    }
+
+    fn is_variadic(&self) -> bool {
+        self.variadic
+    }
+
+    fn result(&self) -> Out {
+        self.result
+    }
+}
+
+/// A call whose form is chosen: of a scalar function, an aggregate or a window function.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) function: &'static Function,
+pub(crate) struct Call<F: 'static = Function> {
+    pub(crate) function: &'static F,
     /// The type that each argument is converted to; `None` for an argument that stays as it is.
     pub(crate) params: Vec<Option<Type>>,
     pub(crate) result: Type,
@@ -41,31 +80,27 @@ fn is_preferred(ty: Type) -> bool {
     matches!(ty, Type::Bool | Type::Float8 | Type::Text | Type::TimestampTz | Type::Interval)
 }
 
-impl Function {
-    fn takes(&self, count: usize) -> bool {
-        match self.variadic {
-            true => count >= self.params.len(),
-            false => count == self.params.len(),
-        }
-    }
-
-    fn param(&self, at: usize) -> Param {
-        self.params[at.min(self.params.len().saturating_sub(1))]
-    }
-}
-
 /// Chooses the form of a function for arguments of these types; `None` for an undetermined one.
 /// Fails with 42883 if no form fits, with 42725 if several fit equally.
 pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlError> {
-    let forms = named(name).iter().copied().filter(|form| form.takes(args.len()));
-    let mut fitting: Vec<&'static Function> =
-        forms.filter(|form| (0..args.len()).all(|at| fits(form, at, args[at]))).collect();
+    choose(name, named(name), args)
+}
+
+/// Chooses one of some forms.
+pub(crate) fn choose<F: Form>(
+    name: &str,
+    forms: &[&'static F],
+    args: &[Option<Type>],
+) -> Result<Call<F>, SqlError> {
+    let forms = forms.iter().copied().filter(|form| form.takes(args.len()));
+    let mut fitting: Vec<&'static F> =
+        forms.filter(|form| (0..args.len()).all(|at| fits(*form, at, args[at]))).collect();
     if !assume_same(&mut fitting, name, args) {
         narrow(&mut fitting, args);
     }
-    match fitting.as_slice() {
+    match *fitting.as_slice() {
         [] => Err(missing(name, args)),
-        [one] if one.params.contains(&Param::Array) && !determines(one, args) => {
+        [one] if one.params().contains(&Param::Array) && !determines(one, args) => {
             let message = "could not determine polymorphic type because input has type unknown";
             Err(SqlError::new(state::TYPE_MISMATCH, message))
         }
@@ -83,26 +118,26 @@ pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlErro
     }
 }
 
-fn fits(form: &Function, at: usize, arg: Option<Type>) -> bool {
+fn fits<F: Form>(form: &F, at: usize, arg: Option<Type>) -> bool {
     let is_array = |ty: Type| ty.element().is_some();
     match (form.param(at), arg) {
         (Param::Of(to), Some(from)) => from.base() == to || cast::is_implicit(from, to),
         (Param::Array, Some(ty)) => is_array(ty),
         (Param::NonArray, Some(ty)) => !is_array(ty),
         // Arrays of arrays are arrays of their elements.
-        (Param::Common, Some(ty)) => !(is_array(ty) && form.params.contains(&Param::Array)),
+        (Param::Common, Some(ty)) => !(is_array(ty) && form.params().contains(&Param::Array)),
         _ => true,
     }
 }
 
 /// Drops the forms that are worse than others.
-fn narrow(fitting: &mut Vec<&'static Function>, args: &[Option<Type>]) {
-    let ty = |form: &Function, at: usize| match form.param(at) {
+fn narrow<F: Form>(fitting: &mut Vec<&'static F>, args: &[Option<Type>]) {
+    let ty = |form: &F, at: usize| match form.param(at) {
         Param::Of(ty) => Some(ty),
         _ => None,
     };
     let is_exact =
-        |form: &Function, at: usize| args[at].is_some_and(|arg| ty(form, at) == Some(arg.base()));
+        |form: &F, at: usize| args[at].is_some_and(|arg| ty(form, at) == Some(arg.base()));
     // The most arguments of exactly the parameter's type.
     keep_best(fitting, |form| (0..args.len()).filter(|at| is_exact(form, *at)).count());
     // Among conversions, the most to preferred types.
@@ -135,29 +170,29 @@ fn narrow(fitting: &mut Vec<&'static Function>, args: &[Option<Type>]) {
 }
 
 /// If all known arguments have one type, undetermined ones are taken to have it, too.
-fn last_resort(fitting: &mut Vec<&'static Function>, args: &[Option<Type>]) {
+fn last_resort<F: Form>(fitting: &mut Vec<&'static F>, args: &[Option<Type>]) {
     let mut known = args.iter().flatten().map(|ty| ty.base());
     let Some(first) = known.next().filter(|first| known.all(|ty| ty == *first)) else { return };
-    let takes_it = |form: &&'static Function| (0..args.len()).all(|at| fits(form, at, Some(first)));
+    let takes_it = |form: &&'static F| (0..args.len()).all(|at| fits(*form, at, Some(first)));
     if fitting.iter().filter(|form| takes_it(form)).count() == 1 {
         fitting.retain(takes_it);
     }
 }
 
-fn keep_best(fitting: &mut Vec<&'static Function>, worth: impl Fn(&Function) -> usize) {
+fn keep_best<F>(fitting: &mut Vec<&'static F>, worth: impl Fn(&F) -> usize) {
     if let Some(best) = fitting.iter().map(|form| worth(form)).max() {
         fitting.retain(|form| worth(form) == best);
     }
 }
 
 /// True if an argument determines the common type.
-fn determines(form: &Function, args: &[Option<Type>]) -> bool {
+fn determines<F: Form>(form: &F, args: &[Option<Type>]) -> bool {
     let is_common = |at: usize| matches!(form.param(at), Param::Common | Param::Array);
     args.iter().enumerate().any(|(at, arg)| arg.is_some() && is_common(at))
 }
 
 /// Returns the types of the arguments and of the result.
-fn finish(function: &'static Function, args: &[Option<Type>]) -> Option<Call> {
+fn finish<F: Form>(function: &'static F, args: &[Option<Type>]) -> Option<Call<F>> {
     let mut common: Option<Type> = None;
     for (at, arg) in args.iter().enumerate() {
         let of_common = match function.param(at) {
@@ -182,7 +217,7 @@ fn finish(function: &'static Function, args: &[Option<Type>]) -> Option<Call> {
         (Param::Any | Param::NonArray, None) => Some(Type::Text),
         (Param::Any | Param::NonArray, Some(_)) => None,
     });
-    let result = match function.result {
+    let result = match function.result() {
         Out::Of(ty) => ty,
         Out::Common => common,
         Out::Array => common.array(),
@@ -196,13 +231,13 @@ fn is_operator(name: &str) -> bool {
 
 /// Takes an undetermined operand of an operator to have the type of the other one, if there is such
 /// a form.
-fn assume_same(fitting: &mut Vec<&'static Function>, name: &str, args: &[Option<Type>]) -> bool {
+fn assume_same<F: Form>(fitting: &mut Vec<&'static F>, name: &str, args: &[Option<Type>]) -> bool {
     let known = match args {
         [Some(known), None] | [None, Some(known)] if is_operator(name) => known.base(),
         _ => return false,
     };
-    let is_same = |form: &&'static Function| {
-        form.params.iter().all(|param| *param == Param::Of(known)) && !form.variadic
+    let is_same = |form: &&'static F| {
+        form.params().iter().all(|param| *param == Param::Of(known)) && !form.is_variadic()
     };
     let found = fitting.iter().any(is_same);
     if found {
@@ -221,7 +256,8 @@ fn shown(name: &str, args: &[Option<Type>]) -> String {
     }
 }
 
-fn missing(name: &str, args: &[Option<Type>]) -> SqlError {
+/// Returns the error of a call that no form fits.
+pub(crate) fn missing(name: &str, args: &[Option<Type>]) -> SqlError {
     let shown = shown(name, args);
     let (message, hint) = match (is_operator(name), args.len()) {
         (false, _) => (

@@ -148,6 +148,9 @@ impl Rel {
             Rel::Aggregate { aggregates, .. } => {
                 aggregates.iter_mut().flat_map(|(_, aggregate)| aggregate.exprs_mut()).collect()
             }
+            Rel::Window(window) => {
+                window.calls.iter_mut().flat_map(|(_, call)| call.exprs_mut()).collect()
+            }
             Rel::Limit { limit, offset, .. } => limit.iter_mut().chain(offset).collect(),
             Rel::Functions(functions) => {
                 functions.calls.iter_mut().flat_map(|(_, args)| args).collect()

@@ -3,8 +3,23 @@
 //! They read `t(a int primary key, b int, f bool)` and `u(k int primary key, x int, w bool)`.
 
 use super::naive::Row;
+use crate::carried;
 use crate::datum::Datum;
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, Tokenizer};
 use std::collections::BTreeMap;
+
+/// Parses a query.
+pub(crate) fn parsed(sql: &str) -> ast::Query {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+    let mut tokens = tokens.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    carried::cut(&mut tokens);
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
+    *parser.parse_query().unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
 
 /// Draws numbers: xorshift.
 struct Draw(u64);
@@ -182,7 +197,19 @@ impl Queries {
     fn query(&mut self, scope: &[(String, char)], depth: usize, width: usize) -> String {
         let (from, inner) = self.source(scope, depth);
         let condition = self.truth(&inner, depth);
-        match self.draw.below(7) {
+        match self.draw.below(11) {
+            7 | 8 => self.windowed(scope.len(), &inner, (&from, &condition), depth, width),
+            9 => self.grouping_sets(&inner[scope.len()..], (&from, &condition), width),
+            10 => {
+                // The groups of a query are the rows of its windows.
+                let key = format!("({} + 0)", self.number(&inner[scope.len()..], 0));
+                let more = if width > 1 { ", max(count(*)) over ()" } else { "" };
+                let window = self.draw.one(&["order by 1 + KEY desc", "partition by KEY"]);
+                let window = window.replace("KEY", &key);
+                format!(
+                    "select sum(count(*)) over ({window}){more} from {from} where {condition} group by {key}, {key} + 1"
+                )
+            }
             0 if depth > 0 => {
                 let op =
                     self.draw.one(&["union", "union all", "except", "except all", "intersect"]);
@@ -207,6 +234,149 @@ impl Queries {
                 format!("select {distinct}{} from {from} where {condition}", outputs.join(", "))
             }
         }
+    }
+}
+
+/// Window functions, frames and grouping sets.
+impl Queries {
+    /// Draws a query with a window function among its outputs.
+    fn windowed(
+        &mut self,
+        outer: usize,
+        inner: &[(String, char)],
+        (from, condition): (&str, &str),
+        depth: usize,
+        width: usize,
+    ) -> String {
+        let own = &inner[outer..];
+        let part = self.number(own, 0);
+        let call = self.window_call(own, inner, &part, depth.min(1));
+        if self.draw.below(2) == 0 {
+            let more = if width > 1 { format!(", {part}") } else { String::new() };
+            return format!("select {call}{more} from {from} where {condition}");
+        }
+        self.aliases += 1;
+        let alias = format!("z{}", self.aliases);
+        let more = if width > 1 { format!(", {alias}.p") } else { String::new() };
+        let kept = self.draw.one(&["p = 2", "p is null", "p >= 1", "v > 1", "v is not null"]);
+        format!(
+            "select {alias}.v{more} from (select {part} p, {call} v from {from} where {condition}) {alias} where {alias}.{kept}"
+        )
+    }
+
+    /// Draws a call whose value is the same whichever way peers are in order.
+    fn window_call(
+        &mut self,
+        own: &[(String, char)],
+        inner: &[(String, char)],
+        part: &str,
+        depth: usize,
+    ) -> String {
+        let value = self.number(inner, depth);
+        let partition = match self.draw.below(3) {
+            // A number is a constant there.
+            0 => String::new(),
+            _ => format!("partition by {part} "),
+        };
+        let aggregate = {
+            let name = self.draw.one(&["count", "sum", "min", "max"]);
+            let filter = match self.draw.below(3) {
+                0 => format!(" filter (where {})", self.truth(inner, 0)),
+                _ => String::new(),
+            };
+            format!("{name}({value}){filter}")
+        };
+        let exclude = self.draw.one(&[
+            "",
+            "",
+            "exclude current row",
+            "exclude group",
+            "exclude ties",
+            "exclude no others",
+        ]);
+        let ends = [
+            "unbounded preceding and current row",
+            "unbounded preceding and 1 preceding",
+            "unbounded preceding and unbounded following",
+            "unbounded preceding and 1 following",
+            "2 preceding and 1 preceding",
+            "1 preceding and 1 following",
+            "current row and current row",
+            "current row and unbounded following",
+            "1 following and 2 following",
+        ];
+        let ends = self.draw.one(&ends);
+        let directions = ["", " desc", " nulls first", " desc nulls last"];
+        if self.draw.below(2) == 0 {
+            // Rows that are equal in all columns are the only peers.
+            let columns = own.iter().flat_map(|(alias, kind)| {
+                let names = if *kind == 't' { ["a", "b", "f"] } else { ["k", "x", "w"] };
+                names.map(|name| format!("{alias}.{name}"))
+            });
+            let direction = self.draw.one(&directions);
+            let mut order: Vec<String> =
+                columns.map(|column| format!("{column}{direction}")).collect();
+            let turn = self.draw.below(order.len() as u64) as usize;
+            order.rotate_left(turn);
+            let frame = format!("{} between {ends} {exclude}", self.draw.one(&["rows", "groups"]));
+            let other = self.number(own, 0);
+            let (call, frame) = match self.draw.below(9) {
+                0 => ("row_number()".to_owned(), String::new()),
+                1 => ("ntile(2)".to_owned(), String::new()),
+                2 => (format!("lag({other}, 1, 7)"), String::new()),
+                3 => (format!("lead({other})"), String::new()),
+                4 => (format!("first_value({other})"), frame),
+                5 => (format!("last_value({other})"), frame),
+                6 => (format!("nth_value({other}, 2)"), frame),
+                _ => (aggregate, frame),
+            };
+            return format!("{call} over ({partition}order by {} {frame})", order.join(", "));
+        }
+        let key = format!("{}{}", self.number(own, 0), self.draw.one(&directions));
+        let window = match self.draw.below(5) {
+            0 => String::new(),
+            1 => format!("order by {key}"),
+            2 => format!("order by {key}, {}", self.number(own, 0)),
+            3 => format!("order by {key} range between {ends} {exclude}"),
+            _ => format!("order by {key} groups between {ends} {exclude}"),
+        };
+        let call = match self.draw.below(6) {
+            0 => "rank()".to_owned(),
+            1 => "dense_rank()".to_owned(),
+            2 => self.draw.one(&["percent_rank()", "cume_dist()"]).to_owned(),
+            _ => aggregate,
+        };
+        format!("{call} over ({partition}{window})")
+    }
+
+    fn grouping_sets(
+        &mut self,
+        own: &[(String, char)],
+        (from, condition): (&str, &str),
+        width: usize,
+    ) -> String {
+        let (first, second) = (self.number(own, 0), self.number(own, 0));
+        let sets = match width {
+            1 => ["rollup(1)", "grouping sets ((1), (), (1))", "1, rollup(1)", "cube(1)"],
+            _ => {
+                ["1, rollup(2)", "cube(1, 2)", "grouping sets ((1, 2), (2), ())", "rollup((1, 2))"]
+            }
+        };
+        let sets = self.draw.one(&sets);
+        let outputs =
+            if width > 1 { format!("{first} p, {second} q") } else { format!("{first} p") };
+        let bound = self.draw.below(3);
+        let grouped = format!(
+            "select {outputs} from {from} where {condition} group by {sets} having grouping({first}) + count(*) >= {bound}"
+        );
+        if self.draw.below(2) == 0 {
+            return grouped;
+        }
+        self.aliases += 1;
+        let alias = format!("z{}", self.aliases);
+        let more = if width > 1 { format!(", {alias}.q") } else { String::new() };
+        let kept = self.draw.one(&["p = 2", "p is null", "p >= 1"]);
+        format!("select {alias}.p{more} from ({grouped}) {alias} where {alias}.{kept}")
     }
 }
 

@@ -13,12 +13,15 @@ mod columns;
 pub(crate) mod drawn;
 #[cfg(test)]
 pub(crate) mod naive;
+#[cfg(test)]
+mod naive_window;
 mod show;
 
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::function::Function;
+use crate::window;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -39,9 +42,16 @@ pub(crate) enum Rel {
     Project { input: Box<Rel>, outputs: Vec<(ColumnId, Expr)> },
     /// Pairs of rows.
     Join(Box<Join>),
-    /// One row for each group of rows with equal keys (NULL equals NULL): the keys, then the
-    /// aggregates. Without keys there is exactly one group.
-    Aggregate { input: Box<Rel>, keys: Vec<ColumnId>, aggregates: Vec<(ColumnId, Aggregate)> },
+    /// One row for each group of rows with equal keys (NULL equals NULL): the keys, the marks of
+    /// grouping sets, the aggregates. Without keys there is exactly one group.
+    Aggregate {
+        input: Box<Rel>,
+        keys: Vec<ColumnId>,
+        sets: Option<Box<GroupingSets>>,
+        aggregates: Vec<(ColumnId, Aggregate)>,
+    },
+    /// Each row, and the values of window functions for it.
+    Window(Box<Window>),
     /// The first row of each group of rows that are equal in these columns.
     Distinct { input: Box<Rel>, on: Vec<ColumnId> },
     /// The rows in order; rows with equal keys are in any order.
@@ -130,6 +140,37 @@ pub(crate) enum JoinKind {
     Mark(ColumnId),
 }
 
+/// The sets of keys by which rows are grouped, each set by itself: the result is the union of the
+/// results of all sets. A key that is not in a set is NULL in the set's rows. A set without keys has
+/// exactly one group.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GroupingSets {
+    /// The places of each set's keys among all keys.
+    pub(crate) sets: Vec<Vec<usize>>,
+    /// The columns of GROUPING(…), each with its value for each set.
+    pub(crate) marks: Vec<(ColumnId, Vec<i32>)>,
+}
+
+impl GroupingSets {
+    /// True if a key is in all sets.
+    pub(crate) fn all_have(&self, key: usize) -> bool {
+        self.sets.iter().all(|set| set.contains(&key))
+    }
+}
+
+/// Window functions over one division of the rows. The rows whose partition columns are equal (NULL
+/// equals NULL) are a partition, sorted by `order`; rows that are equal in it are peers, in any
+/// order, so that a function that depends on the order of peers has any of its possible values. A
+/// row's frame is a range of its partition around it; each call returns its function's value for
+/// the row and its frame, as SQL defines it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Window {
+    pub(crate) input: Rel,
+    pub(crate) partition: Vec<ColumnId>,
+    pub(crate) order: Vec<SortKey>,
+    pub(crate) calls: Vec<(ColumnId, window::Call)>,
+}
+
 /// A set operation; its sides have the same number of columns, of the same types.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SetOperation {
@@ -207,6 +248,7 @@ impl Rel {
             | Rel::Distinct { input, .. }
             | Rel::Sort { input, .. }
             | Rel::Limit { input, .. } => vec![input],
+            Rel::Window(window) => vec![&window.input],
             Rel::Join(join) => vec![&join.left, &join.right],
             Rel::Set(set) => set.sides.iter().map(|(rel, _)| rel).collect(),
             Rel::Recursive(query) => vec![&query.first.0, &query.step.0],
@@ -226,6 +268,7 @@ impl Rel {
             | Rel::Distinct { input, .. }
             | Rel::Sort { input, .. }
             | Rel::Limit { input, .. } => vec![input],
+            Rel::Window(window) => vec![&mut window.input],
             Rel::Join(join) => vec![&mut join.left, &mut join.right],
             Rel::Set(set) => set.sides.iter_mut().map(|(rel, _)| rel).collect(),
             Rel::Recursive(query) => vec![&mut query.first.0, &mut query.step.0],
@@ -243,6 +286,7 @@ impl Rel {
             Rel::Aggregate { aggregates, .. } => {
                 aggregates.iter().flat_map(|(_, aggregate)| aggregate.exprs()).collect()
             }
+            Rel::Window(window) => window.calls.iter().flat_map(|(_, call)| call.exprs()).collect(),
             Rel::Limit { limit, offset, .. } => limit.iter().chain(offset).collect(),
             Rel::Functions(functions) => {
                 functions.calls.iter().flat_map(|(_, args)| args).collect()
@@ -271,8 +315,15 @@ impl Rel {
                 }
                 columns
             }
-            Rel::Aggregate { keys, aggregates, .. } => {
-                keys.iter().copied().chain(aggregates.iter().map(|(id, _)| *id)).collect()
+            Rel::Aggregate { keys, sets, aggregates, .. } => {
+                let marks = sets.iter().flat_map(|sets| &sets.marks).map(|(id, _)| *id);
+                let aggregates = aggregates.iter().map(|(id, _)| *id);
+                keys.iter().copied().chain(marks).chain(aggregates).collect()
+            }
+            Rel::Window(window) => {
+                let mut columns = window.input.columns();
+                columns.extend(window.calls.iter().map(|(id, _)| *id));
+                columns
             }
             Rel::Set(set) => set.columns.clone(),
             Rel::Recursive(query) => query.columns.clone(),
@@ -299,6 +350,10 @@ impl Rel {
             Rel::Aggregate { keys, .. } => named.extend(keys),
             Rel::Distinct { on, .. } => named.extend(on),
             Rel::Sort { by, .. } => named.extend(by.iter().map(|key| key.column)),
+            Rel::Window(window) => {
+                named.extend(&window.partition);
+                named.extend(window.order.iter().map(|key| key.column));
+            }
             _ => {}
         }
         made.extend(self.columns());

@@ -20,9 +20,9 @@ pub(crate) struct Naive {
 }
 
 /// The values of columns, by id; NULL for those that are not in scope.
-type Values = Vec<Datum>;
+pub(super) type Values = Vec<Datum>;
 
-fn with(values: &[Datum], columns: &[ColumnId], row: &[Datum]) -> Values {
+pub(super) fn with(values: &[Datum], columns: &[ColumnId], row: &[Datum]) -> Values {
     let mut values = values.to_vec();
     for (id, datum) in columns.iter().zip(row) {
         if values.len() <= *id {
@@ -44,6 +44,10 @@ impl Naive {
         Naive { tables, facts: Facts::default(), named: RefCell::default() }
     }
 
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope { params: &[], now_us: 0, session: &self.facts, catalog: None }
+    }
+
     /// Returns columns of a relation's rows.
     pub(crate) fn run(&self, rel: &Rel, outputs: &[ColumnId]) -> Result<Vec<Row>, SqlError> {
         let columns = rel.columns();
@@ -53,7 +57,7 @@ impl Naive {
         Ok(rows.iter().map(|row| picks.iter().map(|at| row[*at].clone()).collect()).collect())
     }
 
-    fn rows(&self, rel: &Rel, outer: &Values) -> Result<Vec<Row>, SqlError> {
+    pub(super) fn rows(&self, rel: &Rel, outer: &Values) -> Result<Vec<Row>, SqlError> {
         Ok(match rel {
             Rel::Values { rows, .. } => {
                 let row = |row: &Vec<Expr>| row.iter().map(|expr| self.eval(expr, outer)).collect();
@@ -82,18 +86,32 @@ impl Naive {
                 self.rows(input, outer)?.into_iter().map(row).collect::<Result<_, _>>()?
             }
             Rel::Join(join) => self.join(join, outer)?,
-            Rel::Aggregate { input, keys, aggregates } => {
+            Rel::Aggregate { input, keys, sets, aggregates } => {
                 let columns = input.columns();
-                let keys: Vec<Expr> = keys.iter().map(|id| Expr::Column(*id)).collect();
                 let aggregates: Vec<_> = aggregates.iter().map(|(_, a)| a.clone()).collect();
-                let mut groups = Groups::new(&keys, &aggregates);
-                let scope = Scope { params: &[], now_us: 0, session: &self.facts, catalog: None };
-                for row in self.rows(input, outer)? {
-                    let values = with(outer, &columns, &row);
-                    groups.add(&values, &scope, &mut self.facts.held())?;
+                let all = [(0..keys.len()).collect::<Vec<_>>()];
+                let sets_of_keys = sets.as_ref().map_or(all.as_slice(), |sets| &sets.sets);
+                let rows = self.rows(input, outer)?;
+                let mut out = Vec::new();
+                for (number, set) in sets_of_keys.iter().enumerate() {
+                    let own: Vec<Expr> = set.iter().map(|at| Expr::Column(keys[*at])).collect();
+                    let mut groups = Groups::new(&own, &aggregates, None);
+                    for row in &rows {
+                        let values = with(outer, &columns, row);
+                        groups.add(&values, &self.scope(), &mut self.facts.held())?;
+                    }
+                    for group in groups.finish(&mut self.facts.held())? {
+                        let mut row = vec![Datum::Null; keys.len()];
+                        set.iter().zip(&group).for_each(|(at, key)| row[*at] = key.clone());
+                        let marks = sets.iter().flat_map(|sets| &sets.marks);
+                        row.extend(marks.map(|(_, marks)| Datum::Int4(marks[number])));
+                        row.extend_from_slice(&group[set.len()..]);
+                        out.push(row);
+                    }
                 }
-                groups.finish()?
+                out
             }
+            Rel::Window(window) => self.window(window, outer)?,
             Rel::Distinct { input, on } => {
                 let columns = input.columns();
                 let mut seen = std::collections::BTreeSet::new();
@@ -250,7 +268,7 @@ impl Naive {
     }
 
     /// Evaluates an expression; subqueries where, and only where, their values are needed.
-    fn eval(&self, expr: &Expr, values: &Values) -> Result<Datum, SqlError> {
+    pub(super) fn eval(&self, expr: &Expr, values: &Values) -> Result<Datum, SqlError> {
         match expr {
             Expr::Subquery(subquery) => self.subquery(subquery, values),
             Expr::Case { branches, otherwise } => {
@@ -276,10 +294,7 @@ impl Naive {
                 for part in node.children_mut() {
                     *part = Expr::Const(self.eval(part, values)?);
                 }
-                node.eval(
-                    &[],
-                    &Scope { params: &[], now_us: 0, session: &self.facts, catalog: None },
-                )
+                node.eval(&[], &self.scope())
             }
         }
     }
@@ -311,7 +326,12 @@ impl Naive {
     }
 }
 
-fn compare(by: &[SortKey], columns: &[ColumnId], a: &Row, b: &Row) -> std::cmp::Ordering {
+pub(super) fn compare(
+    by: &[SortKey],
+    columns: &[ColumnId],
+    a: &Row,
+    b: &Row,
+) -> std::cmp::Ordering {
     for key in by {
         let at = columns.iter().position(|id| *id == key.column).expect("a column");
         let order = match (a[at].is_null(), b[at].is_null()) {

@@ -38,10 +38,29 @@ impl Rel {
                     write!(f, " as #{mark}")?;
                 }
             }
-            Rel::Aggregate { keys, aggregates, .. } => {
+            Rel::Aggregate { keys, sets, aggregates, .. } => {
                 write!(f, "aggregate by {keys:?}")?;
+                if let Some(sets) = sets {
+                    write!(f, " in sets {:?}", sets.sets)?;
+                    sets.marks.iter().try_for_each(|(id, marks)| write!(f, " #{id}={marks:?}"))?;
+                }
                 for (id, aggregate) in aggregates {
-                    write!(f, " #{id}={:?}({})", aggregate.kind, aggregate.arg)?;
+                    write!(f, " #{id}={:?}(", aggregate.function)?;
+                    list(f, &aggregate.args, ", ")?;
+                    write!(f, ")")?;
+                }
+            }
+            Rel::Window(window) => {
+                write!(f, "window by {:?}", window.partition)?;
+                for key in &window.order {
+                    write!(f, " #{}{}", key.column, if key.descending { " desc" } else { "" })?;
+                }
+                for (id, call) in &window.calls {
+                    write!(f, " #{id}={}(", call.name())?;
+                    for (at, expr) in call.exprs().iter().enumerate() {
+                        write!(f, "{}{expr}", if at > 0 { ", " } else { "" })?;
+                    }
+                    write!(f, ")")?;
                 }
             }
             Rel::Distinct { on, .. } => write!(f, "distinct on {on:?}")?,
@@ -86,14 +105,13 @@ impl Rel {
     }
 }
 
+fn list(f: &mut fmt::Formatter<'_>, parts: &[Expr], between: &str) -> fmt::Result {
+    let mut parts = parts.iter().enumerate();
+    parts.try_for_each(|(at, part)| write!(f, "{}{part}", if at > 0 { between } else { "" }))
+}
+
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, parts: &[Expr], between: &str| {
-            parts
-                .iter()
-                .enumerate()
-                .try_for_each(|(at, part)| write!(f, "{}{part}", if at > 0 { between } else { "" }))
-        };
         match self {
             Expr::Const(datum) => write!(f, "{datum:?}"),
             Expr::Param(at) => write!(f, "${}", at + 1),

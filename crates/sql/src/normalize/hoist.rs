@@ -13,9 +13,11 @@
 //! those whose mark is false, that is, for which the condition is false for all rows of the
 //! subquery, neither true nor NULL.
 
+use crate::aggregate::Aggregate;
 use crate::datum::Datum;
 use crate::expr::Expr;
 use crate::logical::{ColumnId, Join, JoinKind, Rel, SetOp, SetOperation, Subquery, Wants};
+use crate::window::Work;
 use std::collections::BTreeSet;
 
 /// Replaces all subqueries in expressions of a plan.
@@ -37,17 +39,26 @@ pub(super) fn hoist(rel: Rel, next: &mut ColumnId) -> Rel {
             }
             Rel::Project { input: Box::new(input), outputs }
         }
-        Rel::Aggregate { input, keys, mut aggregates } => {
+        Rel::Aggregate { input, keys, sets, mut aggregates } => {
             let mut input = *input;
             for (_, aggregate) in &mut aggregates {
-                let mut guards = Vec::new();
-                if let Some(filter) = &mut aggregate.filter {
-                    input = replace(input, filter, &[], next);
-                    guards.push(filter.clone());
-                }
-                input = replace(input, &mut aggregate.arg, &guards, next);
+                input = replace_in_aggregate(input, aggregate, next);
             }
-            Rel::Aggregate { input: Box::new(input), keys, aggregates }
+            Rel::Aggregate { input: Box::new(input), keys, sets, aggregates }
+        }
+        Rel::Window(window) => {
+            let mut window = *window;
+            for (_, call) in &mut window.calls {
+                window.input = match &mut call.work {
+                    Work::Aggregate(aggregate) => {
+                        replace_in_aggregate(window.input, aggregate, next)
+                    }
+                    Work::Function(_, args) => args
+                        .iter_mut()
+                        .fold(window.input, |input, arg| replace(input, arg, &[], next)),
+                };
+            }
+            Rel::Window(Box::new(window))
         }
         Rel::Values { columns, rows } => {
             let mut sides = Vec::with_capacity(rows.len());
@@ -100,6 +111,21 @@ fn full(join: Join, next: &mut ColumnId) -> Rel {
         }
     });
     left.join(kind, right, on)
+}
+
+/// Replaces the subqueries of an aggregate, whose arguments are evaluated where its filter is true.
+fn replace_in_aggregate(input: Rel, aggregate: &mut Aggregate, next: &mut ColumnId) -> Rel {
+    let (mut input, mut guards) = (input, Vec::new());
+    if let Some(filter) = &mut aggregate.filter {
+        input = replace(input, filter, &[], next);
+        guards.push(filter.clone());
+    }
+    let order = aggregate.order.iter_mut().map(|key| &mut key.expr);
+    aggregate
+        .args
+        .iter_mut()
+        .chain(order)
+        .fold(input, |input, expr| replace(input, expr, &guards, next))
 }
 
 fn fresh(next: &mut ColumnId) -> ColumnId {

@@ -6,7 +6,9 @@
 //! - a projection, with its columns replaced by their expressions;
 //! - a sort; the side of an inner join whose columns alone it names; the left side of other joins;
 //! - an aggregate with keys, if it names only keys. An aggregate without keys has a row even for no
-//!   input, so that nothing moves below it. Likewise DISTINCT;
+//!   input, so that nothing moves below it. Of grouping sets, if it names only keys that all sets
+//!   have. Likewise DISTINCT;
+//! - a window, if it names only partition columns: it selects whole partitions;
 //! - each side of a set operation.
 //!
 //! Conjuncts of a join's condition move to the right side if they name nothing of the left side,
@@ -14,7 +16,7 @@
 //! to the left side as well.
 
 use crate::expr::Expr;
-use crate::logical::{Join, JoinKind, Rel};
+use crate::logical::{Join, JoinKind, Rel, Window};
 use std::collections::BTreeSet;
 
 /// Moves all filters of a plan down.
@@ -52,11 +54,30 @@ fn push(rel: Rel, mut conjuncts: Vec<Expr>) -> Rel {
             let (go, stay) = conjuncts.into_iter().partition(|c| !c.names_any(&others));
             Rel::Distinct { input: Box::new(push(*input, go)), on }.filter(stay)
         }
-        Rel::Aggregate { input, keys, aggregates } => {
-            let computed: BTreeSet<_> = aggregates.iter().map(|(id, _)| *id).collect();
-            let may_go = |c: &Expr| !keys.is_empty() && !c.names_any(&computed);
+        Rel::Aggregate { input, keys, sets, aggregates } => {
+            let passed: BTreeSet<_> = match &sets {
+                None => keys.iter().copied().collect(),
+                Some(sets) => {
+                    let shared = |(at, _): &(usize, &usize)| sets.all_have(*at);
+                    keys.iter().enumerate().filter(shared).map(|(_, id)| *id).collect()
+                }
+            };
+            let mut computed: BTreeSet<_> = aggregates.iter().map(|(id, _)| *id).collect();
+            computed.extend(keys.iter().filter(|id| !passed.contains(id)));
+            computed.extend(sets.iter().flat_map(|sets| &sets.marks).map(|(id, _)| *id));
+            let may_go = |c: &Expr| !passed.is_empty() && !c.names_any(&computed);
             let (go, stay) = conjuncts.into_iter().partition(may_go);
-            Rel::Aggregate { input: Box::new(push(*input, go)), keys, aggregates }.filter(stay)
+            let input = Box::new(push(*input, go));
+            Rel::Aggregate { input, keys, sets, aggregates }.filter(stay)
+        }
+        Rel::Window(window) => {
+            let Window { input, partition, order, calls } = *window;
+            let partition_columns: BTreeSet<_> = partition.iter().copied().collect();
+            let mut others = others(&input, &partition_columns);
+            others.extend(calls.iter().map(|(id, _)| *id));
+            let (go, stay) = conjuncts.into_iter().partition(|c| !c.names_any(&others));
+            let input = push(input, go);
+            Rel::Window(Box::new(Window { input, partition, order, calls })).filter(stay)
         }
         Rel::Set(mut set) => {
             for (side, columns) in &mut set.sides {

@@ -4,12 +4,10 @@
 use super::{hoist, normalize, outer, pull, push};
 use crate::bind::{self, Query};
 use crate::catalog::{ColumnDef, Index, IndexPart, Table};
-use crate::logical::drawn::{Queries, sorted};
+use crate::logical::drawn::{Queries, parsed, sorted};
 use crate::logical::naive::Naive;
 use crate::logical::{ColumnId, Rel};
 use crate::types::Type;
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
 use std::sync::Arc;
 
 fn table(id: u32, name: &str, columns: &[(&str, Type)]) -> Arc<Table> {
@@ -39,8 +37,7 @@ fn tables() -> Vec<Arc<Table>> {
 }
 
 fn bound(sql: &str) -> Query {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect("tokens");
-    let query = parser.parse_query().unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let query = parsed(sql);
     bind::compile(&query, &tables(), &[], false).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
 }
 
@@ -93,7 +90,45 @@ fn rules_keep_the_rows_of_drawn_queries() {
 }
 
 /// A query and its normalized plan.
-const GOLDEN: [(&str, &str); 10] = [
+const GOLDEN: [(&str, &str); 13] = [
+    // A filter selects whole partitions, and stays above if it is about anything else.
+    (
+        "select a, n from (select a, b, rank() over (partition by b order by a) n from t) z
+         where b > 1 and a > 2 and n < 3",
+        "\
+project #0=#0 #4=#4
+  project #0=#0 #1=#1 #4=#4
+    filter ((#0 Gt Int4(2)) and (#4 Lt Int4(3)))
+      window by [1] #0 #4=rank()
+        filter (#1 Gt Int4(1))
+          scan t [0, 1, 2, 3]
+",
+    ),
+    // Without a partition, only what names no row at all selects every row or none.
+    (
+        "select a, sum(b) over () from t order by 2 limit 1",
+        "\
+limit Int8(1)
+  sort by #4
+    project #0=#0 #4=#4
+      window by [] #4=sum(#1)
+        scan t [0, 1, 2, 3]
+",
+    ),
+    // A key that a set lacks is NULL in its rows: the filter on it stays above.
+    (
+        "select x, w, c from (select x, w, grouping(w), count(*) c from u group by x, rollup(w)) z
+         where x = 1 and w",
+        "\
+project #6=#6 #7=#7 #5=#5
+  project #6=#6 #7=#7 #4=#4 #5=#5
+    filter #7
+      aggregate by [6, 7] in sets [[0, 1], [0]] #4=[0, 1] #5=count()
+        project #0=#0 #1=#1 #2=#2 #3=#3 #6=#1 #7=#2
+          filter (#1 Eq Int4(1))
+            scan u [0, 1, 2, 3]
+",
+    ),
     (
         "select a from t where b in (select x from u where w)",
         "\
@@ -149,7 +184,7 @@ project #9=case when #2 then #10 else #1 end
   project #0=#0 #1=#1 #2=#2 #3=#3 #10=#8
     single join on #2
       scan t [0, 1, 2, 3]
-      aggregate by [] #8=Max(#5)
+      aggregate by [] #8=max(#5)
         filter (#4 Eq #0)
           scan u [4, 5, 6, 7]
 ",
@@ -170,7 +205,7 @@ project #0=#0
 project #0=#0
   project #0=#0 #4=#4
     filter (#4 Gt Int4(2))
-      aggregate by [0] #4=CountRows(Null)
+      aggregate by [0] #4=count()
         filter (#0 Gt Int4(1))
           scan t [0, 1, 2, 3]
 ",

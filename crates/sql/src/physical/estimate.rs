@@ -65,7 +65,8 @@ pub(super) fn rows(rel: &Rel) -> f64 {
                 JoinKind::Single | JoinKind::Mark(_) => left,
             }
         }
-        Rel::Aggregate { keys, .. } if keys.is_empty() => 1.0,
+        Rel::Window(window) => rows(&window.input),
+        Rel::Aggregate { keys, sets: None, .. } if keys.is_empty() => 1.0,
         Rel::Aggregate { input, .. } | Rel::Distinct { input, .. } => rows(input) * RANGE,
         Rel::Limit { input, limit, .. } => match limit {
             Some(Expr::Const(count)) => {

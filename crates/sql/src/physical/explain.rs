@@ -39,6 +39,7 @@ impl Node {
                 (format!("{how} ({kind})"), vec![&join.left, &join.right])
             }
             Node::Aggregate { input, .. } => ("Group and aggregate".to_owned(), vec![input]),
+            Node::Window { input, .. } => ("Window".to_owned(), vec![input]),
             Node::Distinct { input, .. } => ("Distinct".to_owned(), vec![input]),
             Node::Sort { input, most, .. } => {
                 (if most.is_some() { "Sort, first rows" } else { "Sort" }.to_owned(), vec![input])

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const LOOKUP: f64 = 4.0;
 
 /// An operator and the ids of its columns, by position.
-type Lowered = (Arc<Node>, Vec<ColumnId>);
+pub(super) type Lowered = (Arc<Node>, Vec<ColumnId>);
 
 /// Plans a bound query.
 pub(crate) fn lower(query: bind::Query, relations: usize) -> Result<Query, SqlError> {
@@ -51,7 +51,7 @@ pub(crate) fn lower_with(
     })
 }
 
-struct Lowering {
+pub(super) struct Lowering {
     /// Whether joins read by key: by cost unless it is given.
     by_key: Option<bool>,
     /// The parameters that hold columns of enclosing relations.
@@ -70,7 +70,7 @@ fn internal(what: &str) -> SqlError {
     SqlError::new("XX000", format!("the query's plan is wrong: {what}"))
 }
 
-fn position(layout: &[ColumnId], id: ColumnId) -> Result<usize, SqlError> {
+pub(super) fn position(layout: &[ColumnId], id: ColumnId) -> Result<usize, SqlError> {
     layout.iter().position(|column| *column == id).ok_or_else(|| internal("a column is missing"))
 }
 
@@ -83,14 +83,29 @@ fn pick(node: Arc<Node>, width: usize, picks: Vec<usize>) -> Arc<Node> {
     Arc::new(Node::Project { input: node, outputs })
 }
 
+/// Turns the ids of sort keys into positions.
+pub(super) fn sort_by(
+    by: Vec<logical::SortKey>,
+    layout: &[ColumnId],
+) -> Result<Vec<SortBy>, SqlError> {
+    let key = |key: logical::SortKey| {
+        Ok(SortBy {
+            column: position(layout, key.column)?,
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        })
+    };
+    by.into_iter().map(key).collect()
+}
+
 /// Adds the columns that an expression names.
-fn need(expr: &Expr, needed: &mut BTreeSet<ColumnId>) {
+pub(super) fn need(expr: &Expr, needed: &mut BTreeSet<ColumnId>) {
     expr.each_column(&mut |id| _ = needed.insert(id));
 }
 
 impl Lowering {
     /// Turns the ids of an expression into positions and parameters.
-    fn place(&mut self, mut expr: Expr, layout: &[ColumnId]) -> Result<Expr, SqlError> {
+    pub(super) fn place(&mut self, mut expr: Expr, layout: &[ColumnId]) -> Result<Expr, SqlError> {
         let (mut missing, mut reads_catalog) = (false, false);
         expr.rewrite(&mut |part| match part {
             Expr::Column(id) => {
@@ -119,7 +134,11 @@ impl Lowering {
     }
 
     /// Lowers a relation of which some columns are needed.
-    fn lower(&mut self, rel: Rel, needed: &BTreeSet<ColumnId>) -> Result<Lowered, SqlError> {
+    pub(super) fn lower(
+        &mut self,
+        rel: Rel,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<Lowered, SqlError> {
         match rel {
             Rel::Values { columns, rows } => {
                 let rows = rows.into_iter().map(|row| self.place_all(row, &[]));
@@ -148,7 +167,7 @@ impl Lowering {
                 Ok((Arc::new(Node::Project { input, outputs }), ids))
             }
             Rel::Join(join) => self.join(*join, needed),
-            Rel::Aggregate { input, keys, aggregates } => {
+            Rel::Aggregate { input, keys, sets, aggregates } => {
                 let aggregates: Vec<_> =
                     aggregates.into_iter().filter(|(id, _)| needed.contains(id)).collect();
                 let mut below: BTreeSet<_> = keys.iter().copied().collect();
@@ -157,6 +176,7 @@ impl Lowering {
                 }
                 let (input, layout) = self.lower(*input, &below)?;
                 let mut ids = keys.clone();
+                ids.extend(sets.iter().flat_map(|sets| &sets.marks).map(|(id, _)| *id));
                 let mut placed = Vec::with_capacity(aggregates.len());
                 for (id, mut aggregate) in aggregates {
                     for expr in aggregate.exprs_mut() {
@@ -167,8 +187,9 @@ impl Lowering {
                     placed.push(aggregate);
                 }
                 let keys = self.place_all(keys.into_iter().map(Expr::Column), &layout)?;
-                Ok((Arc::new(Node::Aggregate { input, keys, aggregates: placed }), ids))
+                Ok((Arc::new(Node::Aggregate { input, keys, sets, aggregates: placed }), ids))
             }
+            Rel::Window(window) => self.window(*window, needed),
             Rel::Distinct { input, on } => {
                 let below = needed.iter().chain(&on).copied().collect();
                 let (input, layout) = self.lower(*input, &below)?;
@@ -254,14 +275,7 @@ impl Lowering {
     ) -> Result<Lowered, SqlError> {
         let below = needed.iter().copied().chain(by.iter().map(|key| key.column)).collect();
         let (input, layout) = self.lower(input, &below)?;
-        let key = |key: logical::SortKey| {
-            Ok(SortBy {
-                column: position(&layout, key.column)?,
-                descending: key.descending,
-                nulls_first: key.nulls_first,
-            })
-        };
-        let by = by.into_iter().map(key).collect::<Result<_, SqlError>>()?;
+        let by = sort_by(by, &layout)?;
         Ok((Arc::new(Node::Sort { input, by, most }), layout))
     }
 

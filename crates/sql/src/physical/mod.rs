@@ -8,6 +8,7 @@
 mod estimate;
 mod explain;
 mod lower;
+mod lower_window;
 mod order;
 
 pub(crate) use lower::lower;
@@ -18,10 +19,11 @@ use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::function::Function;
-use crate::logical::SetOp;
+use crate::logical::{GroupingSets, SetOp};
 use crate::plan::Access;
 use crate::response::Column;
 use crate::types::Type;
+use crate::window;
 use std::sync::Arc;
 
 /// The plan of a whole query.
@@ -53,7 +55,14 @@ pub(crate) enum Node {
     /// Pairs of rows.
     Join(Join),
     /// The keys and aggregates of each group.
-    Aggregate { input: Arc<Node>, keys: Vec<Expr>, aggregates: Vec<Aggregate> },
+    Aggregate {
+        input: Arc<Node>,
+        keys: Vec<Expr>,
+        sets: Option<Box<GroupingSets>>,
+        aggregates: Vec<Aggregate>,
+    },
+    /// The rows, partition by partition in order, each with the values of window functions.
+    Window { input: Arc<Node>, partition: Vec<usize>, order: Vec<SortBy>, calls: Vec<window::Call> },
     /// The first row of each group that is equal in some columns.
     Distinct { input: Arc<Node>, on: Vec<usize> },
     /// The rows in order: all of them, or the first `most`, with the offset included.

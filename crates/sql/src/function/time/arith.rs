@@ -135,7 +135,7 @@ fn days_between(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 /// Returns a timestamp moved by an interval: by its months first, where a day beyond the end of its
 /// month becomes the last one, then by its days, then by its time.
-pub(in crate::function) fn shifted(us: i64, by: Interval) -> Result<i64, SqlError> {
+pub(crate) fn shifted(us: i64, by: Interval) -> Result<i64, SqlError> {
     if is_infinite(us) {
         return Ok(us);
     }

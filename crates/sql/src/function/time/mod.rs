@@ -7,7 +7,7 @@ mod make;
 mod trunc;
 mod zone;
 
-pub(super) use arith::shifted;
+pub(crate) use arith::shifted;
 
 use super::{Function, wrong_type};
 use crate::datetime;

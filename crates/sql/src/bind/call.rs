@@ -1,0 +1,231 @@
+//! Calls of functions: of scalar functions here, of aggregates and window functions by the parts of
+//! the call.
+
+use super::{Binder, Typed};
+use crate::aggregate;
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::function::{self, Function};
+use crate::names;
+use crate::types::Type;
+use crate::window;
+use sqlparser::ast;
+
+/// The parts of a call that aggregates and window functions may have.
+pub(super) struct Parts<'a> {
+    pub(super) name: String,
+    /// True for `f(*)`.
+    pub(super) star: bool,
+    pub(super) distinct: bool,
+    pub(super) args: Vec<&'a ast::Expr>,
+    /// ORDER BY among the arguments.
+    pub(super) order: &'a [ast::OrderByExpr],
+    pub(super) within: &'a [ast::OrderByExpr],
+    pub(super) filter: Option<&'a ast::Expr>,
+    pub(super) over: Option<&'a ast::WindowType>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(call: &'a ast::Function) -> Result<Parts<'a>, SqlError> {
+        let ast::Function {
+            name,
+            uses_odbc_syntax,
+            parameters,
+            args,
+            filter,
+            null_treatment,
+            over,
+            within_group,
+        } = call;
+        let name = names::function_name(name);
+        if *uses_odbc_syntax || !matches!(parameters, ast::FunctionArguments::None) {
+            return Err(SqlError::unsupported("a call of another dialect"));
+        }
+        if null_treatment.is_some() {
+            return Err(SqlError::unsupported(format!("IGNORE NULLS or RESPECT NULLS of {name}")));
+        }
+        let mut parts = Parts {
+            name,
+            star: false,
+            distinct: false,
+            args: Vec::new(),
+            order: &[],
+            within: within_group,
+            filter: filter.as_deref(),
+            over: over.as_ref(),
+        };
+        let list = match args {
+            ast::FunctionArguments::None => return Ok(parts),
+            ast::FunctionArguments::Subquery(_) => {
+                return Err(SqlError::unsupported("a subquery as argument"));
+            }
+            ast::FunctionArguments::List(list) => list,
+        };
+        let ast::FunctionArgumentList { duplicate_treatment, args, clauses } = list;
+        parts.distinct = matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
+        if let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)] = args.as_slice() {
+            parts.star = true;
+        } else {
+            parts.args = names::arguments(call)?;
+        }
+        match clauses.as_slice() {
+            [] => {}
+            [ast::FunctionArgumentClause::OrderBy(order)] => parts.order = order,
+            _ => return Err(SqlError::unsupported(format!("a clause in {}", parts.name))),
+        }
+        if parts.distinct && (parts.star || parts.args.is_empty()) {
+            let message = "DISTINCT specified, but there is no argument";
+            return Err(SqlError::new(state::SYNTAX, message));
+        }
+        Ok(parts)
+    }
+
+    /// Returns the error of a call that has a part of aggregates, if it has one.
+    fn not_an_aggregate(&self) -> Option<SqlError> {
+        let name = &self.name;
+        let part = match self {
+            Parts { distinct: true, .. } => "DISTINCT",
+            Parts { within: [_, ..], .. } => "WITHIN GROUP",
+            Parts { order: [_, ..], .. } => "ORDER BY",
+            Parts { filter: Some(_), .. } => "FILTER",
+            Parts { over: Some(_), .. } => {
+                let message = format!(
+                    "OVER specified, but {name} is not a window function nor an aggregate function"
+                );
+                return Some(SqlError::new(state::WRONG_OBJECT, message));
+            }
+            Parts { star: true, .. } => {
+                let message =
+                    format!("{name}(*) specified, but {name} is not an aggregate function");
+                return Some(SqlError::new(state::WRONG_OBJECT, message));
+            }
+            _ => return None,
+        };
+        let message = format!("{part} specified, but {name} is not an aggregate function");
+        Some(SqlError::new(state::WRONG_OBJECT, message))
+    }
+}
+
+impl Binder {
+    pub(super) fn call(&mut self, call: &ast::Function) -> Result<Typed, SqlError> {
+        if names::function_name(&call.name) == "make_interval" && call.over.is_none() {
+            return self.make_interval(call);
+        }
+        let parts = Parts::of(call)?;
+        let name = parts.name.as_str();
+        if name == "grouping" {
+            return self.grouping(&parts);
+        }
+        let is_window = window::exists(name);
+        let is_aggregate = !aggregate::named(name).is_empty();
+        match parts.over {
+            Some(over) if is_window || is_aggregate => return self.window_call(&parts, over),
+            None if is_aggregate && !(is_window && parts.args.is_empty()) => {
+                return self.aggregate(&parts);
+            }
+            None if is_window => {
+                let message = format!("window function {name} requires an OVER clause");
+                return Err(SqlError::new(state::WRONG_OBJECT, message));
+            }
+            _ => {}
+        }
+        self.scalar_call(&parts)
+    }
+
+    fn scalar_call(&mut self, parts: &Parts<'_>) -> Result<Typed, SqlError> {
+        let name = parts.name.as_str();
+        let is_special = matches!(name, "coalesce" | "make_interval");
+        let exists = is_special || !function::named(name).is_empty();
+        match parts.not_an_aggregate() {
+            Some(error) if exists => return Err(error),
+            // The analytical engine may have an aggregate of this name.
+            Some(_) => {
+                let bound = parts.args.iter().map(|arg| self.bind(arg));
+                let types = bound.map(|bound| Ok(bound?.ty)).collect::<Result<Vec<_>, SqlError>>();
+                return Err(function::missing(name, &types?));
+            }
+            None => {}
+        }
+        if matches!(name, "current_time" | "localtime" | "make_time") {
+            return Err(SqlError::unsupported(format!("{name}, since there is no type time")));
+        }
+        if name == "coalesce" {
+            let all = self.without_sets("COALESCE", |binder| {
+                parts.args.iter().map(|arg| binder.bind(arg)).collect::<Result<Vec<_>, _>>()
+            })?;
+            let ty = self.meet(&all)?.unwrap_or(Type::Text);
+            let all =
+                all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
+            return Ok(Typed::of(Expr::Coalesce(all), ty));
+        }
+        self.function(name, &parts.args)
+    }
+
+    pub(super) fn function(&mut self, name: &str, args: &[&ast::Expr]) -> Result<Typed, SqlError> {
+        let bound = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
+        self.apply(name, bound)
+    }
+
+    /// Applies a function or an operator of the catalog.
+    pub(super) fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let (function, args, ty) = self.resolve_call(name, args)?;
+        if function.reads_catalog() && self.tables.is_none() {
+            return Err(SqlError::unsupported(format!("{name} here")));
+        }
+        let expr = match function.is_set() {
+            true => self.set_call(function, args, ty)?,
+            false => Expr::Call(function, args),
+        };
+        Ok(Typed::of(expr, ty))
+    }
+
+    /// Chooses the form of a function, and converts its arguments; returns its type, too.
+    pub(super) fn resolve_call(
+        &mut self,
+        name: &str,
+        args: Vec<Typed>,
+    ) -> Result<(&'static Function, Vec<Expr>, Type), SqlError> {
+        let types: Vec<_> = args.iter().map(|arg| arg.ty).collect();
+        let call = function::resolve(name, &types)?;
+        let converted = self.convert(args, call.params)?;
+        Ok((call.function, converted, call.result))
+    }
+
+    /// Converts arguments to the types of a function's form.
+    pub(super) fn convert(
+        &mut self,
+        args: Vec<Typed>,
+        params: Vec<Option<Type>>,
+    ) -> Result<Vec<Expr>, SqlError> {
+        let mut converted = Vec::with_capacity(args.len());
+        for (arg, param) in args.into_iter().zip(params) {
+            converted.push(match param {
+                Some(ty) if arg.ty.is_none_or(|from| from.base() != ty) => {
+                    self.coerce(arg, ty, false)?
+                }
+                _ => arg.expr,
+            });
+        }
+        Ok(converted)
+    }
+}
+
+/// Returns the type of a result that has the type of arguments (`anyelement`), which must be
+/// determined.
+pub(super) fn element(result: Type, args: &[Option<Type>]) -> Result<Type, SqlError> {
+    if args.iter().all(Option::is_none) {
+        let message = "could not determine polymorphic type because input has type unknown";
+        return Err(SqlError::new(state::TYPE_MISMATCH, message));
+    }
+    Ok(polymorphic(result, args))
+}
+
+/// Returns the type of a result that has the common type of arguments (`anycompatible`).
+pub(super) fn polymorphic(result: Type, args: &[Option<Type>]) -> Type {
+    let is_varchar = |ty: &Type| matches!(ty, Type::Varchar(_));
+    let mut texts = args.iter().flatten().filter(|ty| ty.base() == result).peekable();
+    match texts.peek().is_some() && texts.all(is_varchar) {
+        true => Type::Varchar(None),
+        false => result,
+    }
+}

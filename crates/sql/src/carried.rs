@@ -1,0 +1,170 @@
+//! Clauses that the parser does not know: EXCLUDE of a window's frame, and GROUP BY DISTINCT.
+//!
+//! Before a statement is parsed, such a clause is cut off, and a name carries it: that of the
+//! window, or one before the keys. No name in a text contains the separator. The binder takes the
+//! clause from there.
+
+use crate::window::Exclude;
+use sqlparser::ast;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
+
+/// The separator in a name that carries a clause. A text with it is rejected before it is parsed.
+const SEPARATOR: char = '\0';
+/// The name that carries DISTINCT of GROUP BY.
+const DISTINCT: &str = "\0distinct";
+
+fn is_word(token: &TokenWithSpan, word: &str) -> bool {
+    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+/// Returns the clause behind EXCLUDE, and the number of its words.
+fn clause(tokens: &[TokenWithSpan]) -> Option<(&'static str, usize)> {
+    let starts = |words: &[&str]| {
+        tokens.len() > words.len()
+            && words.iter().zip(tokens).all(|(word, token)| is_word(token, word))
+            && tokens[words.len()].token == Token::RParen
+    };
+    Some(match () {
+        () if starts(&["no", "others"]) => ("nothing", 2),
+        () if starts(&["current", "row"]) => ("current", 2),
+        () if starts(&["group"]) => ("group", 1),
+        () if starts(&["ties"]) => ("ties", 1),
+        () => return None,
+    })
+}
+
+/// Returns the bracket that opens the window before a place.
+fn opening(tokens: &[TokenWithSpan], before: usize) -> Option<usize> {
+    let mut depth = 0;
+    for at in (0..before).rev() {
+        match tokens[at].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => {
+                let follows = |word| at > 0 && is_word(&tokens[at - 1], word);
+                return (follows("over") || follows("as")).then_some(at);
+            }
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A name that carries a clause.
+fn carrier(value: String, span: Span) -> TokenWithSpan {
+    let name = Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword };
+    TokenWithSpan::new(Token::Word(name), span)
+}
+
+/// Cuts the clauses from a statement.
+pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 3 < tokens.len() {
+        let (by, span) = (&tokens[at..at + 3], tokens[at + 2].span);
+        if is_word(&by[0], "group") && is_word(&by[1], "by") && is_word(&by[2], "distinct") {
+            let comma = TokenWithSpan::new(Token::Comma, span);
+            tokens.splice(at + 2..at + 3, [carrier(DISTINCT.to_owned(), span), comma]);
+        }
+        at += 1;
+    }
+    at = 0;
+    while at < tokens.len() {
+        if is_word(&tokens[at], "exclude")
+            && let Some((which, words)) = clause(&tokens[at + 1..])
+            && let Some(open) = opening(tokens, at)
+        {
+            tokens.drain(at..=at + words);
+            let own = match &tokens[open + 1].token {
+                Token::Word(word) if word.keyword == Keyword::NoKeyword => Some(word.clone()),
+                _ => None,
+            };
+            let value = format!(
+                "{SEPARATOR}{which}{SEPARATOR}{}",
+                own.as_ref().map_or(String::new(), |word| match word.quote_style {
+                    Some(_) => word.value.clone(),
+                    None => word.value.to_lowercase(),
+                })
+            );
+            let name = carrier(value, tokens[open + 1].span);
+            let named = usize::from(own.is_some());
+            tokens.splice(open + 1..open + 1 + named, [name]);
+            at = open + 1;
+        }
+        at += 1;
+    }
+}
+
+/// Returns the keys of GROUP BY, and true if it is DISTINCT.
+pub(crate) fn distinct(group_by: &[ast::Expr]) -> (&[ast::Expr], bool) {
+    match group_by {
+        [ast::Expr::Identifier(ident), keys @ ..] if ident.value == DISTINCT => (keys, true),
+        keys => (keys, false),
+    }
+}
+
+/// Returns the name of a window, and the exclusion that it carries.
+pub(crate) fn exclusion(ident: &ast::Ident) -> (Option<ast::Ident>, Option<Exclude>) {
+    let carried = ident.value.strip_prefix(SEPARATOR).and_then(|rest| rest.split_once(SEPARATOR));
+    let Some((which, name)) = carried else { return (Some(ident.clone()), None) };
+    let exclude = match which {
+        "current" => Exclude::CurrentRow,
+        "group" => Exclude::Group,
+        "ties" => Exclude::Ties,
+        _ => Exclude::Nothing,
+    };
+    let name = (!name.is_empty()).then(|| ast::Ident { value: name.to_owned(), ..ident.clone() });
+    (name, Some(exclude))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlparser::dialect::PostgreSqlDialect;
+    use sqlparser::tokenizer::Tokenizer;
+
+    fn cut_text(sql: &str) -> String {
+        let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+        let mut tokens = tokens.expect("tokens");
+        tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+        cut(&mut tokens);
+        let words: Vec<String> = tokens.iter().map(|token| token.token.to_string()).collect();
+        words.join(" ").replace(SEPARATOR, "/")
+    }
+
+    #[test]
+    fn only_the_clauses_are_cut() {
+        for (sql, expected) in [
+            (
+                "over (order by a rows 1 preceding exclude ties)",
+                "over ( \"/ties/\" order by a rows 1 preceding )",
+            ),
+            (
+                "over (W rows (1) preceding exclude current row)",
+                "over ( \"/current/w\" rows ( 1 ) preceding )",
+            ),
+            (
+                "as (\"W\" rows 1 preceding exclude no others)",
+                "as ( \"/nothing/W\" rows 1 preceding )",
+            ),
+            ("f(a exclude group)", "f ( a exclude group )"),
+            ("over (exclude)", "over ( exclude )"),
+            ("exclude ties", "exclude ties"),
+            ("group by distinct rollup(a)", "group by \"/distinct\" , rollup ( a )"),
+            ("group by a", "group by a"),
+        ] {
+            assert_eq!(cut_text(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_name_carries_the_clause() {
+        let carried = exclusion(&ast::Ident::with_quote('"', "\0group\0W"));
+        assert_eq!(carried, (Some(ast::Ident::with_quote('"', "W")), Some(Exclude::Group)));
+        assert_eq!(
+            exclusion(&ast::Ident::with_quote('"', "\0ties\0")),
+            (None, Some(Exclude::Ties))
+        );
+        assert_eq!(exclusion(&ast::Ident::new("w")), (Some(ast::Ident::new("w")), None));
+    }
+}
