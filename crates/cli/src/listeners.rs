@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 /// Open ports.
@@ -58,7 +58,7 @@ impl Listeners {
         })?;
         let sql = server.local_addr().map_err(|error| error.to_string())?;
         loopback("--http", http)?;
-        let listener = TcpListener::bind(http).await.map_err(|error| {
+        let listener = std::net::TcpListener::bind(http).map_err(|error| {
             format!(
                 "cannot listen for HTTP on {http}: {error}; choose another port with --http (port 0 takes a free one), or \
                  stop the program that listens there"
@@ -80,13 +80,10 @@ impl Listeners {
             .with_state(Arc::new(watched));
         let mut tasks = JoinSet::new();
         tasks.spawn(server.serve(stopped(stopping.clone())));
-        tasks.spawn(async move {
-            if let Err(error) =
-                axum::serve(listener, routes).with_graceful_shutdown(stopped(stopping)).await
-            {
-                tracing::error!(%error, "the HTTP port failed");
-            }
-        });
+        let served = serve_apart(listener, routes, stopping).map_err(|error| {
+            format!("cannot serve HTTP on {http}: {error}; is the limit of threads reached?")
+        })?;
+        tasks.spawn(served);
         Ok(Listeners { sql, http, stop, tasks })
     }
 
@@ -114,6 +111,38 @@ impl Listeners {
         self.stop.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// Serves HTTP on a thread of its own, so that it responds whatever the threads of SQL do. Returns
+/// a future of its end; if that is dropped, it ends at once.
+fn serve_apart(
+    listener: std::net::TcpListener,
+    routes: Router,
+    stopping: watch::Receiver<bool>,
+) -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (ended, has_ended) = oneshot::channel::<()>();
+    let serve = async move {
+        let listener = TcpListener::from_std(listener)?;
+        axum::serve(listener, routes).with_graceful_shutdown(stopped(stopping)).await
+    };
+    let run = move || {
+        let mut ended = ended;
+        let served = runtime.block_on(async {
+            tokio::select! {
+                served = serve => served,
+                () = ended.closed() => Ok(()),
+            }
+        });
+        if let Err(error) = served {
+            tracing::error!(%error, "the HTTP port failed");
+        }
+        drop(ended);
+    };
+    std::thread::Builder::new().name("http".into()).spawn(run)?;
+    // An error is the end of the thread.
+    Ok(async move { drop(has_ended.await) })
 }
 
 /// Rejects addresses other than loopback, since there is no authentication yet.

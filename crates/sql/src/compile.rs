@@ -70,6 +70,13 @@ pub(crate) struct Compiled {
     pub(crate) columns: Option<Arc<[Column]>>,
 }
 
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        let plan = std::mem::replace(&mut self.plan, Plan::Control);
+        stack::with_room_if_deep(self.source.levels, || drop(plan));
+    }
+}
+
 impl Compiled {
     /// Returns the range that contains all reads of a query, if there is one.
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {

@@ -7,7 +7,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function};
 use crate::logical::Subquery;
-use crate::memory::{Held, QueryMemory};
+use crate::memory::{self, Held, QueryMemory};
 use crate::number;
 use crate::settings::Settings;
 use crate::system::{Catalog, ServerInfo, Sessions};
@@ -67,6 +67,44 @@ impl std::fmt::Debug for Facts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} on {}", self.user, self.database)
     }
+}
+
+/// The size from which a value is accounted for while it is used, in bytes.
+const LARGE_BYTES: usize = 16 << 10;
+
+/// Values that are in memory together, and the memory of large ones.
+struct Values<'a> {
+    all: Vec<Datum>,
+    held: Option<Held>,
+    facts: &'a Facts,
+}
+
+impl<'a> Values<'a> {
+    fn of(scope: &Scope<'a>) -> Self {
+        Values { all: Vec::new(), held: None, facts: scope.session }
+    }
+
+    /// Adds a value; fails with 53200 if queries have no memory for it.
+    fn add(&mut self, value: Datum) -> Result<(), SqlError> {
+        let bytes = memory::behind(&value);
+        if bytes >= LARGE_BYTES {
+            self.held.get_or_insert_with(|| self.facts.held()).add(bytes)?;
+        }
+        self.all.push(value);
+        Ok(())
+    }
+}
+
+/// Returns the values of expressions for a row.
+pub(crate) fn evaluate(
+    exprs: &[Expr],
+    row: &[Datum],
+    scope: &Scope<'_>,
+) -> Result<Vec<Datum>, SqlError> {
+    let mut values = Values::of(scope);
+    values.all.reserve_exact(exprs.len());
+    exprs.iter().try_for_each(|expr| values.add(expr.eval(row, scope)?))?;
+    Ok(values.all)
 }
 
 /// A comparison.
@@ -291,10 +329,11 @@ impl Expr {
                 Datum::Null
             }
             Expr::Cast(inner, ty, explicit) => cast::cast(inner.eval(row, scope)?, *ty, *explicit)?,
+            // The arguments are in memory until the function has returned.
             Expr::Call(function, args) => {
-                let args =
-                    args.iter().map(|arg| arg.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
-                function.call(&args, scope)?
+                let mut values = Values::of(scope);
+                args.iter().try_for_each(|arg| values.add(arg.eval(row, scope)?))?;
+                function.call(&values.all, scope)?
             }
             Expr::Subquery(_) => {
                 return Err(SqlError::new("XX000", "a subquery has no value by itself"));

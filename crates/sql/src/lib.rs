@@ -90,6 +90,7 @@ mod settings;
 mod split;
 mod stack;
 pub mod system;
+mod turn;
 mod types;
 mod window;
 mod work;

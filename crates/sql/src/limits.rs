@@ -6,15 +6,17 @@
 //!        become tokens   one chain                                 size measured
 //! ```
 //!
-//! A statement beyond a limit fails with an error of class 54 that names the limit. The limits
-//! leave room for real statements: lists of thousands of values, hundreds of terms of OR or UNION
-//! ALL, dozens of nested calls.
+//! A statement beyond a limit fails with an error of class 54 that names the limit. The limits are
+//! far above real statements: lists of a million values, tens of thousands of terms of AND or OR,
+//! a thousand calls or subqueries inside each other. What is deep runs on a stack of its own
+//! ([`crate::stack`]).
 
 use crate::error::{SqlError, state};
+use crate::expr::Scope;
 use crate::names;
 use sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Query, Select, SetExpr, SetOperator, TableFactor, Visit,
-    VisitMut, Visitor, VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SetExpr, SetOperator, Statement, TableFactor,
+    Visit, VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -24,16 +26,29 @@ use std::ops::ControlFlow;
 /// The most tokens of a query text; each space between them counts as one.
 pub(crate) const MOST_TOKENS: usize = 2_000_000;
 /// The deepest nesting of parentheses.
-pub(crate) const DEEPEST_PARENTHESES: usize = 200;
-/// The deepest nesting of calls, parentheses and subqueries: the parser's recursion.
-pub(crate) const DEEPEST_NESTING: usize = 40;
+pub(crate) const DEEPEST_PARENTHESES: usize = 5_000;
+/// The deepest recursion of the parser in a statement without parentheses and operators.
+const LEAST_RECURSION: usize = 100;
+/// The levels of the parser's recursion for one of parentheses or operators.
+const RECURSION_PER_LEVEL: usize = 4;
 /// The longest chain of operators without a comma between them.
-pub(crate) const LONGEST_CHAIN: usize = 5_000;
+pub(crate) const LONGEST_CHAIN: usize = 100_000;
 /// The deepest nesting of expressions and subqueries, after chains of AND, OR and UNION are
 /// balanced.
-pub(crate) const DEEPEST_EXPRESSION: usize = 120;
-/// The most expressions that operators with a repeated operand (BETWEEN, CASE with an operand, IN,
-/// COALESCE) may add.
+pub(crate) const DEEPEST_EXPRESSION: usize = 5_000;
+/// The deepest nesting in a statement whose expressions are stored in the catalog.
+const DEEPEST_STORED: usize = 100;
+/// The deepest recursion of the parser for a stored expression.
+pub(crate) const STORED_RECURSION: usize = LEAST_RECURSION + DEEPEST_STORED * RECURSION_PER_LEVEL;
+/// The most dimensions of an array's type.
+const MOST_DIMENSIONS: usize = 100;
+/// The stack that the parser may take for each nested parenthesis, in bytes. Its recursion grows
+/// the stack by itself; types and the drop of what it has parsed do not.
+const PARENTHESIS_BYTES: usize = 32 << 10;
+/// The stack for each operator of a chain, in bytes: it is dropped by recursion.
+const OPERATOR_BYTES: usize = 4 << 10;
+/// The most expressions that operators with a repeated operand (BETWEEN, CASE with an operand, IN)
+/// may add.
 pub(crate) const MOST_REPEATED: u64 = 50_000;
 /// The most relations that a statement may read; a query of WITH counts each time that it is named.
 pub(crate) const MOST_RELATIONS: u64 = 1_000;
@@ -47,6 +62,8 @@ pub(crate) const WIDEST_CUBE: usize = 12;
 pub(crate) const MOST_GROUPING_SETS: usize = 4096;
 /// The largest value that a function may return, in bytes.
 pub(crate) const LONGEST_VALUE_BYTES: usize = 64 << 20;
+/// The size below which a value is made without a look at the memory of queries, in bytes.
+const SMALL_VALUE_BYTES: usize = 64 << 10;
 /// The length above which an IN list does not repeat its operand.
 const LONGEST_REPEATING_LIST: usize = 100;
 /// The length below which a chain is not balanced.
@@ -65,7 +82,7 @@ pub(crate) fn nested(exhausted: bool) -> SqlError {
         let detail = "The parser tried more alternatives inside each other than a statement of this length may take.";
         return SqlError::new(state::TOO_COMPLEX, message).detail(detail);
     }
-    too_deep("Calls, parentheses and subqueries inside each other", DEEPEST_NESTING)
+    too_deep("Calls, parentheses and subqueries inside each other", DEEPEST_EXPRESSION)
 }
 
 /// Fails with 54011 for too many outputs.
@@ -86,8 +103,16 @@ pub fn check_value(bytes: usize) -> Result<(), SqlError> {
     Err(SqlError::new(state::TOO_LARGE, "requested length too large").detail(detail))
 }
 
-/// Checks a text before it is tokenized, since a token is far larger than its characters.
-pub(crate) fn scan(text: &str) -> Result<(), SqlError> {
+/// Fails with 54000 or 53200 before a function makes a value that is too large, or for which
+/// queries have no memory.
+pub(crate) fn check_room(bytes: usize, scope: &Scope<'_>) -> Result<(), SqlError> {
+    check_value(bytes)?;
+    if bytes < SMALL_VALUE_BYTES { Ok(()) } else { scope.session.memory.check_room(bytes) }
+}
+
+/// Checks a text before it is tokenized, since a token is far larger than its characters. Returns
+/// the deepest nesting of parentheses.
+pub(crate) fn scan(text: &str) -> Result<usize, SqlError> {
     let scan = Scan::of(text);
     if scan.tokens > MOST_TOKENS {
         let message = format!("the statement has more than {MOST_TOKENS} tokens");
@@ -97,7 +122,7 @@ pub(crate) fn scan(text: &str) -> Result<(), SqlError> {
     if scan.deepest > DEEPEST_PARENTHESES {
         return Err(too_deep("Parentheses inside each other", DEEPEST_PARENTHESES));
     }
-    Ok(())
+    Ok(scan.deepest)
 }
 
 /// The measurements of a text.
@@ -247,6 +272,8 @@ fn deepens(token: &Token) -> bool {
                 | DIV
                 | AT
                 | COLLATE
+                | INTERVAL
+                | CASE
         ),
         Token::Number(..)
         | Token::SingleQuotedString(_)
@@ -270,15 +297,48 @@ struct Level {
 
 /// Rejects chains of operators so long that the parser's resulting tree could be neither walked nor
 /// dropped.
-pub(crate) fn refuse_chains(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+pub(crate) fn refuse_chains(
+    tokens: &[TokenWithSpan],
+    parentheses: usize,
+) -> Result<Room, SqlError> {
+    refuse_dimensions(tokens)?;
     match deepest(tokens, LONGEST_CHAIN) {
         (depth, Some(token)) if depth > LONGEST_CHAIN => {
             Err(too_deep("Operators in one chain", LONGEST_CHAIN)
                 .hint("Use IN (…) instead of a long chain of operators.")
                 .at(names::place(token.span.start)))
         }
-        _ => Ok(()),
+        (depth, _) => Ok(Room {
+            bytes: parentheses * PARENTHESIS_BYTES + depth * OPERATOR_BYTES,
+            recursion: LEAST_RECURSION + (parentheses + depth) * RECURSION_PER_LEVEL,
+        }),
     }
+}
+
+/// What the parser may take for a statement.
+pub(crate) struct Room {
+    /// The stack in bytes.
+    pub(crate) bytes: usize,
+    /// The levels of its recursion.
+    pub(crate) recursion: usize,
+}
+
+/// Rejects types of arrays of arrays: the parser nests them as deep as they have dimensions.
+fn refuse_dimensions(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let (mut brackets, mut angles) = (0usize, 0usize);
+    for pair in tokens.windows(2) {
+        match (&pair[0].token, &pair[1].token) {
+            (Token::RBracket, Token::LBracket) => brackets += 1,
+            (Token::Word(word), Token::Lt) if word.keyword == Keyword::ARRAY => angles += 1,
+            (_, Token::Comma) => brackets = 0,
+            _ => {}
+        }
+        if brackets.max(angles) > MOST_DIMENSIONS {
+            return Err(too_deep("Dimensions of an array", MOST_DIMENSIONS)
+                .at(names::place(pair[1].span.start)));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the length of the longest chain of operators, and the token at which it exceeds the
@@ -321,22 +381,45 @@ pub(crate) fn tokens_at_most(text: &str) -> usize {
     Scan::of(text).tokens
 }
 
-/// Turns a parsed statement or query into one that recursion may walk, or rejects it.
-pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<(), SqlError> {
-    let balanced = VisitMut::visit(tree, &mut Balance);
+/// Turns a parsed statement or query into one that recursion may walk, or rejects it. Returns the
+/// number of its levels.
+pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<usize, SqlError> {
+    let (mut balance, mut measure) = (Balance::default(), Measure::default());
+    let balanced = VisitMut::visit(tree, &mut balance);
     let measured = match balanced {
-        ControlFlow::Continue(()) => Visit::visit(tree, &mut Measure::default()),
+        ControlFlow::Continue(()) => Visit::visit(tree, &mut measure),
         failed => failed,
     };
     match measured {
-        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Continue(()) => {
+            Ok(measure.deepest + measure.relations as usize + balance.set_operations)
+        }
         ControlFlow::Break(error) => Err(error),
     }
 }
 
+/// Rejects a statement of so many levels if its expressions are stored: each statement that uses
+/// them is compiled with them.
+pub(crate) fn check_stored(statement: &Statement, levels: usize) -> Result<(), SqlError> {
+    let stores = matches!(
+        statement,
+        Statement::CreateTable(_) | Statement::AlterTable(_) | Statement::CreateIndex(_)
+    );
+    if stores && levels > DEEPEST_STORED {
+        return Err(too_deep("Expressions that are stored, inside each other", DEEPEST_STORED));
+    }
+    Ok(())
+}
+
 /// Turns long chains of AND, OR and UNION, which the parser nests as deep as they are long, into
 /// balanced trees. All of them are associative.
-struct Balance;
+#[derive(Default)]
+struct Balance {
+    /// The depth of the expression that is visited.
+    depth: usize,
+    /// The set operations that stay in chains.
+    set_operations: usize,
+}
 
 impl VisitorMut for Balance {
     type Break = SqlError;
@@ -359,6 +442,15 @@ impl VisitorMut for Balance {
                 || Expr::value(sqlparser::ast::Value::Null),
             );
         }
+        self.depth += 1;
+        if self.depth > DEEPEST_EXPRESSION {
+            return too_deep_expression();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<SqlError> {
+        self.depth -= 1;
         ControlFlow::Continue(())
     }
 
@@ -377,6 +469,7 @@ impl VisitorMut for Balance {
             }
             let is_balanced = wanted == SetOperator::Union && length >= SHORT_CHAIN;
             depth += if is_balanced { 1 } else { length };
+            self.set_operations += if is_balanced { 1 } else { length };
             if depth > DEEPEST_EXPRESSION {
                 return ControlFlow::Break(too_deep(
                     "Set operations in one chain",
@@ -416,6 +509,10 @@ impl VisitorMut for Balance {
         }
         ControlFlow::Continue(())
     }
+}
+
+fn too_deep_expression() -> ControlFlow<SqlError> {
+    ControlFlow::Break(too_deep("Expressions inside each other", DEEPEST_EXPRESSION))
 }
 
 /// Balances a left-deep chain.
@@ -458,6 +555,12 @@ fn balance<T>(
 #[derive(Default)]
 struct Measure {
     frames: Vec<Frame>,
+    /// The statements and sides of FROM around what is visited.
+    others: usize,
+    /// The most frames, statements and sides inside each other.
+    deepest: usize,
+    /// The relations of the statement.
+    relations: u64,
     expressions: u64,
     /// The queries of WITH that can be referred to: name, size, relations.
     named: Vec<(String, u64, u64)>,
@@ -480,11 +583,14 @@ struct Frame {
 impl Measure {
     fn enter(&mut self, with: VecDeque<String>) -> ControlFlow<SqlError> {
         self.frames.push(Frame { with, named_before: self.named.len(), ..Frame::default() });
-        if self.frames.len() > DEEPEST_EXPRESSION {
-            return ControlFlow::Break(too_deep(
-                "Expressions inside each other",
-                DEEPEST_EXPRESSION,
-            ));
+        self.go_deeper()
+    }
+
+    fn go_deeper(&mut self) -> ControlFlow<SqlError> {
+        let depth = self.frames.len() + self.others;
+        self.deepest = self.deepest.max(depth);
+        if depth > DEEPEST_EXPRESSION {
+            return too_deep_expression();
         }
         ControlFlow::Continue(())
     }
@@ -504,10 +610,11 @@ impl Measure {
         if size > MOST_REPEATED.saturating_add(self.expressions) {
             let message = "the statement is too complex";
             let detail = format!(
-                "BETWEEN, IN, CASE and COALESCE repeat operands inside each other more than {MOST_REPEATED} times."
+                "BETWEEN, IN and CASE repeat operands inside each other more than {MOST_REPEATED} times."
             );
             return ControlFlow::Break(SqlError::new(state::TOO_COMPLEX, message).detail(detail));
         }
+        self.relations = self.relations.max(relations);
         if let Some(parent) = self.frames.last_mut() {
             if let Some(name) = parent.with.pop_front().filter(|_| is_query) {
                 self.named.push((name, size, relations));
@@ -528,14 +635,6 @@ fn repeated(expr: &Expr, frame: &Frame) -> u64 {
         Expr::Between { .. } => more(1),
         Expr::Case { operand: Some(_), conditions, .. } => more(conditions.len().saturating_sub(1)),
         Expr::InList { list, .. } => more(list.len().min(LONGEST_REPEATING_LIST).saturating_sub(1)),
-        Expr::Function(call)
-            if matches!(
-                names::function_name(&call.name).as_str(),
-                "coalesce" | "nullif" | "greatest" | "least"
-            ) =>
-        {
-            frame.sum.saturating_mul(2)
-        }
         _ => frame.sum,
     }
 }
@@ -564,6 +663,22 @@ impl Visitor for Measure {
             frame.sum = frame.sum.saturating_add(size);
             frame.relations = frame.relations.saturating_add(relations.max(1));
         }
+        self.others += 1;
+        self.go_deeper()
+    }
+
+    fn post_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<SqlError> {
+        self.others -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_statement(&mut self, _: &Statement) -> ControlFlow<SqlError> {
+        self.others += 1;
+        self.go_deeper()
+    }
+
+    fn post_visit_statement(&mut self, _: &Statement) -> ControlFlow<SqlError> {
+        self.others -= 1;
         ControlFlow::Continue(())
     }
 

@@ -31,6 +31,11 @@ impl QueryMemory {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
+    /// Fails with 53200 if there is no room for so many bytes. Takes none.
+    pub(crate) fn check_room(&self, bytes: usize) -> Result<(), SqlError> {
+        self.try_take(bytes).map(|()| self.give_back(bytes))
+    }
+
     /// Takes memory, regardless of the limit.
     pub fn take(&self, bytes: usize) {
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -43,7 +48,7 @@ impl QueryMemory {
         taken.map(drop).map_err(|_| {
             let megabytes = self.limit_bytes >> 20;
             SqlError::new(state::OUT_OF_MEMORY, "out of memory")
-                .detail(format!("What queries join, sort, group or write back may take {megabytes} MB together."))
+                .detail(format!("What queries join, sort, group, compute or write back may take {megabytes} MB together."))
                 .hint("Read less at once, sort by an index, or start the server with a larger --query-memory.")
         })
     }
@@ -108,7 +113,7 @@ pub(crate) fn weight(row: &[Datum]) -> usize {
 }
 
 /// Returns the bytes that a value takes behind itself.
-fn behind(datum: &Datum) -> usize {
+pub(crate) fn behind(datum: &Datum) -> usize {
     match datum {
         Datum::Text(text) => text.len() + 32,
         Datum::Bytes(bytes) => bytes.len() + 32,

@@ -7,12 +7,16 @@ use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
+use crate::stack;
 use meridian_clock::{Interval, Timestamp};
 use meridian_txn::ReadAt;
 use sqlparser::ast::{self, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+/// The stack that any thread has, in bytes, for statements that are not deep.
+const SMALL_STACK_BYTES: usize = 512 << 10;
 
 /// One statement.
 #[derive(Clone, Debug)]
@@ -26,6 +30,18 @@ pub(crate) struct Parsed {
     pub(crate) split: Option<Vec<Vec<ast::Expr>>>,
     /// The clause after the name in ALTER DATABASE; `statement` is a stand-in then.
     pub(crate) alter_database: Option<AlterDatabase>,
+    /// The levels for which recursion over the statement needs stack.
+    pub(crate) levels: usize,
+}
+
+impl Drop for Parsed {
+    fn drop(&mut self) {
+        if self.levels > 0 {
+            let nothing = Statement::Commit { chain: false, end: false, modifier: None };
+            let statement = std::mem::replace(&mut self.statement, nothing);
+            stack::with_room_if_deep(self.levels, || drop(statement));
+        }
+    }
 }
 
 /// The protocol of a new database.
@@ -144,13 +160,13 @@ fn is_word(token: &TokenWithSpan, word: &str) -> bool {
 
 /// Parses the statements of a text; none if it is empty. Fails unless all of them parse.
 pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
-    limits::scan(sql)?;
+    let parentheses = limits::scan(sql)?;
     let mut out = Vec::new();
     let all = tokens(sql)?;
     for part in all.split(|token| token.token == Token::SemiColon) {
         if part.iter().any(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
             out.push(
-                statement(part.to_vec(), sql)
+                statement(part.to_vec(), sql, parentheses)
                     .map_err(|error| names::settle_position(error, sql))?,
             );
         }
@@ -158,12 +174,30 @@ pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
     Ok(out)
 }
 
-fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlError> {
+/// Parses a statement, with stack for its depth.
+fn statement(
+    mut tokens: Vec<TokenWithSpan>,
+    sql: &str,
+    parentheses: usize,
+) -> Result<Parsed, SqlError> {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    limits::refuse_chains(&tokens)?;
+    let limits::Room { bytes, recursion } = limits::refuse_chains(&tokens, parentheses)?;
+    let parse = || parse_statement(tokens, sql, parentheses, recursion);
+    if bytes < SMALL_STACK_BYTES {
+        return parse();
+    }
+    stack::with_bytes(bytes + SMALL_STACK_BYTES, parse)
+}
+
+fn parse_statement(
+    mut tokens: Vec<TokenWithSpan>,
+    sql: &str,
+    parentheses: usize,
+    recursion: usize,
+) -> Result<Parsed, SqlError> {
     let as_of = cut_as_of(&mut tokens)?;
     let protocol = cut_protocol(&mut tokens)?;
-    let split = cut_split(&mut tokens)?;
+    let split = cut_split(&mut tokens, recursion)?;
     let alter_database = cut_alter_database(&mut tokens)?;
     replace_set_constraints(&mut tokens);
     carried::cut(&mut tokens);
@@ -186,9 +220,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     }
     let end = tokens.last().map(|token| token.span.end);
     let dialect = Bounded::for_tokens(tokens.len());
-    let mut parser = Parser::new(&dialect)
-        .with_recursion_limit(limits::DEEPEST_NESTING)
-        .with_tokens_with_locations(tokens);
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(recursion).with_tokens_with_locations(tokens);
     let failed = |error: ParserError, parser: &Parser<'_>| {
         let at = parser.peek_token();
         if error == ParserError::RecursionLimitExceeded {
@@ -230,8 +263,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
             &parser,
         ));
     }
-    limits::settle(&mut statement)?;
-    Ok(Parsed { statement, as_of, protocol, split, alter_database })
+    let levels = limits::settle(&mut statement)? + parentheses;
+    limits::check_stored(&statement, levels)?;
+    Ok(Parsed { statement, as_of, protocol, split, alter_database, levels })
 }
 
 /// Parses the place in `…, found: x at Line: 1, Column: 8`.
@@ -301,7 +335,10 @@ fn replace_set_constraints(tokens: &mut Vec<TokenWithSpan>) {
 
 /// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves a clause in its place that the parser
 /// knows.
-fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr>>>, SqlError> {
+fn cut_split(
+    tokens: &mut Vec<TokenWithSpan>,
+    recursion: usize,
+) -> Result<Option<Vec<Vec<ast::Expr>>>, SqlError> {
     let begins =
         |token: Option<&TokenWithSpan>, word| token.is_some_and(|token| is_word(token, word));
     if !begins(tokens.first(), "alter") || !begins(tokens.get(1), "table") {
@@ -317,7 +354,7 @@ fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr
             .at(place)
     };
     let dialect = Bounded::for_tokens(values.len());
-    let mut parser = Parser::new(&dialect).with_recursion_limit(limits::DEEPEST_NESTING);
+    let mut parser = Parser::new(&dialect).with_recursion_limit(recursion);
     parser = parser.with_tokens_with_locations(values[2..].to_vec());
     let mut query = parser.parse_query().map_err(|_| wrong())?;
     limits::settle(&mut *query)?;
@@ -475,7 +512,7 @@ fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> 
 /// Parses an expression that a descriptor stores as text.
 pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
     Parser::new(&Bounded::for_tokens(text.len()))
-        .with_recursion_limit(limits::DEEPEST_NESTING)
+        .with_recursion_limit(limits::STORED_RECURSION)
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_expr())
         .map_err(|e| SqlError::corrupted(format!("the default {text}: {e}")))

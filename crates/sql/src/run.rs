@@ -389,7 +389,7 @@ impl Session {
             let fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
             // Drops the old transaction first, with the locks that it still held.
             let old = self.work.replace(fresh).expect("invariant: it was there above");
-            let (journal, kept) = (old.journal, old.txn.kept_ranges());
+            let (journal, levels, kept) = (old.journal, old.levels, old.txn.kept_ranges());
             drop(old.txn);
             if let Some(work) = &mut self.work {
                 work.txn.lock_first(kept).await?;
@@ -405,7 +405,7 @@ impl Session {
                 Err(again) if again.is_restart() => {
                     error = again;
                     if let Some(work) = &mut self.work {
-                        work.journal = journal;
+                        (work.journal, work.levels) = (journal, levels);
                     }
                 }
                 Err(other) => {
@@ -462,8 +462,8 @@ impl Session {
                 return Ok(());
             }
             let age = work.txn.age();
-            let (journal, explicit, settled) =
-                (std::mem::take(&mut work.journal), work.explicit, work.settled);
+            let (journal, levels) = (std::mem::take(&mut work.journal), work.levels);
+            let (explicit, settled) = (work.explicit, work.settled);
             let (clean, kept) = (work.clean, work.txn.kept_ranges());
             let consistency = match clean {
                 true => self.facts.settings.consistency(),
@@ -492,7 +492,7 @@ impl Session {
                     }
                     let mut fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
                     kept.into_iter().for_each(|range| fresh.txn.keep_range(range));
-                    fresh.journal = journal;
+                    (fresh.journal, fresh.levels) = (journal, levels);
                     self.work = Some(fresh);
                     if let Err(error) = self.replay(error).await {
                         self.work = None;

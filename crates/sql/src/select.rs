@@ -5,7 +5,7 @@ use crate::bind::{Binder, Grouping, bind_items, position};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::{Expr, Scope};
+use crate::expr::{self, Expr, Scope};
 use crate::key;
 use crate::kv;
 use crate::logical::ColumnId;
@@ -15,6 +15,7 @@ use crate::plan::{Access, Target};
 use crate::response::Column;
 use crate::scan::{Cursor, Found};
 use crate::system;
+use crate::turn::{self, Turn};
 use crate::types::Type;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Failure, Lock, Locking, Transaction};
@@ -386,7 +387,7 @@ impl Select {
     }
 
     fn output(&self, row: &[Datum], scope: &Scope<'_>) -> Result<Vec<Datum>, SqlError> {
-        self.outputs.iter().map(|expr| expr.eval(row, scope)).collect()
+        expr::evaluate(&self.outputs, row, scope)
     }
 
     /// Returns the next rows, at most `max`, and true if they are the last.
@@ -416,8 +417,9 @@ impl Select {
             running.ready = self.gather(running, txn, scope).await?.into();
             running.done = true;
         }
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let (mut rows, mut bytes, mut turn) = (Vec::new(), 0, Turn::new());
         while rows.len() < max && running.left > 0 && bytes < CHUNK_BYTES {
+            turn.pause(1).await;
             // Outputs are computed only for returned rows, so that wide ones do not accumulate.
             let row = match running.ready.pop_front() {
                 Some(row) => Some(row),
@@ -490,6 +492,7 @@ impl Select {
         let mut groups = groups.map(|(keys, aggregates)| Groups::new(keys, aggregates, None));
         let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
         let mut sorting = Sorting::new(self, running.skip.saturating_add(running.left));
+        let mut turn = Turn::new();
         let mut take = |row: &[Datum]| match &mut groups {
             Some(groups) => groups.add(row, scope, held),
             None => sorting.add(row, scope, held),
@@ -505,6 +508,7 @@ impl Select {
                         self.keep(txn, &found)?;
                         take(&found.row)?;
                     }
+                    turn.pause(1).await;
                 }
             },
             _ if self.accepts(&[], scope)? => take(&[])?,
@@ -515,9 +519,10 @@ impl Select {
                 if self.having.as_ref().map_or(Ok(true), |having| having.holds(&row, scope))? {
                     sorting.add(&row, scope, held)?;
                 }
+                turn.pause(1).await;
             }
         }
-        Ok(sorting.finish())
+        Ok(sorting.finish(&mut turn).await)
     }
 }
 
@@ -631,8 +636,10 @@ impl Select {
         let (Some(table), mut all, mut found) = (&self.table, Vec::new(), first) else {
             return Ok(Vec::new());
         };
+        let mut turn = Turn::new();
         while !found.is_empty() {
             for candidate in found {
+                turn.pause(1).await;
                 if self.accepts(&candidate.row, scope)? {
                     let by = self
                         .sort
@@ -645,7 +652,7 @@ impl Select {
             }
             found = cursor.next(txn, table, &self.wanted, self.lock, 4000).await?;
         }
-        all.sort_by(|(a, _), (b, _)| compare(&self.sort, a, b));
+        turn::sort(&mut all, &mut turn, |(a, _), (b, _)| compare(&self.sort, a, b)).await;
         Ok(all.into_iter().map(|(_, candidate)| candidate).collect())
     }
 }
@@ -703,8 +710,9 @@ impl<'a> Sorting<'a> {
         self.rows.sort_by(|(a, _), (b, _)| compare(sort, a, b));
     }
 
-    fn finish(mut self) -> Vec<Vec<Datum>> {
-        self.sort();
+    async fn finish(mut self, turn: &mut Turn) -> Vec<Vec<Datum>> {
+        let sort = &self.select.sort;
+        turn::sort(&mut self.rows, turn, |(a, _), (b, _)| compare(sort, a, b)).await;
         self.rows.into_iter().map(|(_, shown)| shown).collect()
     }
 }

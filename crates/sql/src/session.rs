@@ -16,6 +16,7 @@ use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
 use crate::run::Portal;
 use crate::settings::Settings;
+use crate::stack;
 use crate::system::SessionSlot;
 use crate::types::Type;
 use crate::work::Work;
@@ -33,6 +34,11 @@ pub(crate) struct Prepared {
     pub(crate) compiled: Option<Arc<Compiled>>,
 }
 
+/// Returns the levels for which statements need stack.
+fn levels(statements: &[Parsed]) -> usize {
+    statements.iter().map(|parsed| parsed.levels).max().unwrap_or(0)
+}
+
 /// One client's session.
 pub struct Session {
     pub(crate) engine: Arc<Engine>,
@@ -43,6 +49,8 @@ pub struct Session {
     pub(crate) copying: Option<Copying>,
     pub(crate) notices: VecDeque<SqlError>,
     queue: VecDeque<Parsed>,
+    /// The levels for which the statements that run need stack.
+    levels: usize,
     waiting: VecDeque<Response>,
     running: Option<Portal>,
     simple: bool,
@@ -83,6 +91,7 @@ impl Session {
             copying: None,
             notices: VecDeque::new(),
             queue: VecDeque::new(),
+            levels: 0,
             waiting: VecDeque::new(),
             running: None,
             simple: false,
@@ -222,7 +231,10 @@ impl Session {
         self.running = None;
         match parse::statements(sql) {
             Ok(statements) if statements.is_empty() => self.waiting.push_back(Response::Empty),
-            Ok(statements) => self.queue.extend(statements),
+            Ok(statements) => {
+                self.levels = levels(&statements).max(self.replayed_levels());
+                self.queue.extend(statements);
+            }
             Err(error) => {
                 self.fail();
                 self.waiting.push_back(Response::Failed(error));
@@ -234,7 +246,7 @@ impl Session {
     /// transaction is, too. After [`Response::CopyIn`], the caller must send the copy data before
     /// the next call.
     pub async fn next(&mut self) -> Option<Response> {
-        let response = self.next_inner().await;
+        let response = stack::run_if_deep(self.levels, self.next_inner()).await;
         if response.is_none() {
             if self.status() == Status::Idle {
                 self.end_settings(true);
@@ -339,21 +351,33 @@ impl Session {
     /// Prepares a statement under a name (the name "" may be overwritten). `params` are declared
     /// type ids, 0 if not declared.
     pub async fn parse(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
-        let result = self.parse_inner(name, sql, params).await;
+        let result = match parse::statements(sql) {
+            Ok(statements) => {
+                let deep = levels(&statements).max(self.replayed_levels());
+                let parsed = self.parse_inner(name, sql, statements, params);
+                stack::run_if_deep(deep, parsed).await
+            }
+            Err(error) => Err(error),
+        };
         result.map_err(|error| {
             self.fail();
             names::settle_position(error, sql)
         })
     }
 
-    async fn parse_inner(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
+    async fn parse_inner(
+        &mut self,
+        name: &str,
+        sql: &str,
+        mut statements: Vec<Parsed>,
+        params: &[u32],
+    ) -> Result<(), SqlError> {
         if !name.is_empty() && self.prepared.contains_key(name) {
             return Err(SqlError::new(
                 state::DUPLICATE_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let mut statements = parse::statements(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
                 state::SYNTAX,
@@ -445,7 +469,10 @@ impl Session {
         let result = match running.source() {
             None => return Ok(Response::Empty),
             Some(parsed) => match self.refuse_if_failed(parsed) {
-                Ok(()) => self.run(&mut running, max).await,
+                Ok(()) => {
+                    let deep = parsed.levels.max(self.replayed_levels());
+                    stack::run_if_deep(deep, self.run(&mut running, max)).await
+                }
                 Err(error) => Err(error),
             },
         };
@@ -496,7 +523,8 @@ impl Session {
             return Ok(());
         }
         self.portals.clear();
-        let finished = self.finish_implicit().await;
+        let deep = self.replayed_levels();
+        let finished = stack::run_if_deep(deep, self.finish_implicit()).await;
         self.end_settings(finished.is_ok());
         finished
     }
@@ -517,6 +545,11 @@ impl Session {
                 .detail("It was interrupted while it was being committed.");
         }
         SqlError::new(state::CANCELED, "canceling statement due to user request")
+    }
+
+    /// Returns the levels of the statements that may run again.
+    fn replayed_levels(&self) -> usize {
+        self.work.as_ref().map_or(0, |work| work.levels)
     }
 
     /// Rolls an implicit transaction back; an explicit one waits for ROLLBACK.

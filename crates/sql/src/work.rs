@@ -59,6 +59,8 @@ pub(crate) struct Work {
     pub(crate) sequence: u64,
     pub(crate) savepoints: Vec<(String, Savepoint)>,
     pub(crate) journal: Vec<Step>,
+    /// The levels for which the statements of the journal need stack.
+    pub(crate) levels: usize,
     /// The ids that were allocated to it: no other transaction sees those storages.
     pub(crate) own: Vec<u32>,
     /// The tables of which it has read or written rows, by id.
@@ -87,6 +89,7 @@ impl Work {
             sequence: 0,
             savepoints: Vec::new(),
             journal: Vec::new(),
+            levels: 0,
             own: Vec::new(),
             touched: Vec::new(),
             versions: Vec::new(),
@@ -219,6 +222,7 @@ impl Work {
         checksum: u64,
     ) {
         if !self.reads_only() {
+            self.levels = self.levels.max(compiled.source.levels);
             self.journal.push(Step::Ran {
                 compiled: compiled.clone(),
                 params: params.clone(),

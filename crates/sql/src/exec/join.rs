@@ -157,6 +157,7 @@ impl physical::Join {
                     }
                     None => table.without_key.push(at),
                 }
+                cx.pause(0).await;
             }
         }
         Ok(Right::All(table))
@@ -295,8 +296,8 @@ impl physical::Join {
                         goes_on = false;
                         break;
                     }
+                    cx.pause(0).await;
                 }
-                cx.pause(rows.len()).await;
                 let ended = rows.is_empty();
                 if let Some(all) = &mut running.rows {
                     all.extend(rows);
@@ -325,8 +326,8 @@ impl physical::Join {
                         goes_on = false;
                         break;
                     }
+                    cx.pause(0).await;
                 }
-                cx.pause(end - at).await;
                 (end < rows.len()).then_some(Rights::Remembered(rows, end))
             }
             (rights, Right::All(table)) => {
@@ -353,8 +354,8 @@ impl physical::Join {
                         goes_on = false;
                         break;
                     }
+                    cx.pause(0).await;
                 }
-                cx.pause(end - from).await;
                 match rights {
                     Rights::OfKey(key, _) if end < count => Some(Rights::OfKey(key, end)),
                     Rights::OfKey(..) if self.knows_null() => Some(Rights::WithoutKey(0)),

@@ -22,25 +22,25 @@ mod with;
 use crate::analytic::{AnalyticPlan, AnalyticRows, Reader};
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::{Expr, Facts, Scope};
+use crate::expr::{self, Expr, Facts, Scope};
 use crate::memory::{Held, weight};
 use crate::physical::{Node, Query};
 use crate::response::Column;
 use crate::stack;
 use crate::system::{self, Catalog};
+use crate::turn::Turn;
 use crate::types::Type;
 use meridian_txn::{Future, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// The values of a row.
 pub(crate) type Row = Vec<Datum>;
 
 /// The number of rows that an operator asks for when it needs all of them.
 const CHUNK_ROWS: usize = 1000;
-/// The number of rows after which other tasks of the thread get their turn.
-const PAUSE_ROWS: usize = 4000;
+/// The size at which the rows that an operator makes are enough, in bytes.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// The state of a running query that its operators share.
 struct State {
@@ -53,8 +53,7 @@ struct State {
     /// The tables, if a function reads them.
     catalog: Option<Catalog>,
     held: Held,
-    /// The rows since the latest pause.
-    busy: usize,
+    turn: Turn,
 }
 
 impl State {
@@ -84,20 +83,7 @@ impl Context<'_> {
 
     /// Lets other tasks run once in a while.
     async fn pause(&mut self, rows: usize) {
-        self.state.busy += rows + 1;
-        if self.state.busy < PAUSE_ROWS {
-            return;
-        }
-        self.state.busy = 0;
-        let mut paused = false;
-        std::future::poll_fn(|context| {
-            if std::mem::replace(&mut paused, true) {
-                return Poll::Ready(());
-            }
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+        self.state.turn.pause(rows + 1).await;
     }
 }
 
@@ -151,7 +137,7 @@ async fn all(operator: &mut dyn Operator, cx: &mut Context<'_>) -> Result<Vec<Ro
 
 /// Evaluates expressions over a row.
 fn evaluate(exprs: &[Expr], row: &[Datum], scope: &Scope<'_>) -> Result<Row, SqlError> {
-    exprs.iter().map(|expr| expr.eval(row, scope)).collect()
+    expr::evaluate(exprs, row, scope)
 }
 
 impl AnalyticPlan for Query {
@@ -173,12 +159,22 @@ impl AnalyticPlan for Query {
         let relations = self.relations;
         let root = stack::with_room(relations, || start(&self.root));
         let (named, reads_catalog) = (self.named, self.reads_catalog);
-        Ok(Box::new(Running { root, relations, named, reads_catalog, params, state: None }))
+        Ok(Box::new(Running {
+            returned: 0,
+            root,
+            relations,
+            named,
+            reads_catalog,
+            params,
+            state: None,
+        }))
     }
 }
 
 /// A running query.
 struct Running {
+    /// The memory of the rows that were returned last, and of no others.
+    returned: usize,
     root: Box<dyn Operator>,
     params: Vec<Datum>,
     named: usize,
@@ -200,7 +196,7 @@ impl AnalyticRows for Running {
                 made: HashMap::new(),
                 catalog: None,
                 held: reader.facts.held(),
-                busy: 0,
+                turn: Turn::new(),
             });
             if self.reads_catalog && state.catalog.is_none() {
                 state.catalog = Some(system::load(&mut *reader.transaction).await?);
@@ -211,7 +207,13 @@ impl AnalyticRows for Running {
                 now_us: reader.now_us,
                 state,
             };
+            cx.state.held.free(std::mem::take(&mut self.returned));
             let rows = stack::run(self.relations, self.root.next(&mut cx, CHUNK_ROWS)).await?;
+            let bytes: usize = rows.iter().map(|row| weight(row)).sum();
+            if bytes > CHUNK_BYTES {
+                cx.state.held.add(bytes)?;
+                self.returned = bytes;
+            }
             cx.pause(rows.len()).await;
             Ok((!rows.is_empty()).then_some(rows))
         })

@@ -1,8 +1,9 @@
 //! Operators that hold no rows: values, filters, projections, limits.
 
-use super::{Context, Operator, Row, evaluate};
+use super::{CHUNK_BYTES, Context, Operator, Row, evaluate};
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
+use crate::memory::weight;
 use crate::physical::Node;
 use meridian_txn::Future;
 use std::sync::Arc;
@@ -27,9 +28,15 @@ impl Operator for Values {
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
             let Node::Values(rows) = &*self.plan else { return Ok(Vec::new()) };
-            let scope = cx.scope();
-            let next = rows.iter().skip(self.at).take(want);
-            let made = next.map(|row| evaluate(row, &[], &scope)).collect::<Result<Vec<_>, _>>()?;
+            let (mut made, mut bytes) = (Vec::new(), 0);
+            for row in rows.iter().skip(self.at).take(want) {
+                made.push(evaluate(row, &[], &cx.scope())?);
+                bytes += made.last().map_or(0, |row| weight(row));
+                cx.pause(1).await;
+                if bytes > CHUNK_BYTES {
+                    break;
+                }
+            }
             self.at += made.len();
             Ok(made)
         })
@@ -63,11 +70,11 @@ impl Operator for Filter {
                 }
                 cx.pause(found.len()).await;
                 let mut kept = Vec::with_capacity(found.len());
-                let scope = cx.scope();
                 for row in found {
-                    if condition.holds(&row, &scope)? {
+                    if condition.holds(&row, &cx.scope())? {
                         kept.push(row);
                     }
+                    cx.pause(0).await;
                 }
                 if !kept.is_empty() {
                     return Ok(kept);
@@ -81,11 +88,13 @@ impl Operator for Filter {
 pub(super) struct Project {
     input: Box<dyn Operator>,
     plan: Arc<Node>,
+    /// Input rows whose outputs were not wanted yet.
+    waiting: std::vec::IntoIter<Row>,
 }
 
 impl Project {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        Project { input, plan }
+        Project { input, plan, waiting: Vec::new().into_iter() }
     }
 }
 
@@ -97,9 +106,20 @@ impl Operator for Project {
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
             let Node::Project { outputs, .. } = &*self.plan else { return Ok(Vec::new()) };
-            let found = self.input.next(cx, want).await?;
-            let scope = cx.scope();
-            found.iter().map(|row| evaluate(outputs, row, &scope)).collect()
+            if self.waiting.len() == 0 {
+                self.waiting = self.input.next(cx, want).await?.into_iter();
+            }
+            let (mut made, mut bytes) = (Vec::with_capacity(want.min(self.waiting.len())), 0);
+            while made.len() < want
+                && bytes <= CHUNK_BYTES
+                && let Some(row) = self.waiting.next()
+            {
+                let outputs = evaluate(outputs, &row, &cx.scope())?;
+                bytes += weight(&outputs);
+                made.push(outputs);
+                cx.pause(0).await;
+            }
+            Ok(made)
         })
     }
 }

@@ -132,6 +132,7 @@ impl Operator for Scan {
                         let count = found.len();
                         for found in found {
                             scan.take(&scan.complete(found), cx, &mut out)?;
+                            cx.pause(0).await;
                         }
                         count
                     }

@@ -6,6 +6,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::memory::weight;
 use crate::physical::{Node, SortBy};
+use crate::turn;
 use meridian_txn::Future;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -73,13 +74,13 @@ impl Operator for Sort {
                     }
                     // At twice the wanted number, half of the rows are dropped.
                     if rows.len() >= most.max(FEW).saturating_mul(2) {
-                        rows.sort_by(|a, b| compare(by, a, b));
+                        turn::sort(&mut rows, &mut cx.state.turn, |a, b| compare(by, a, b)).await;
                         for row in rows.drain(most..) {
                             cx.state.held.free(weight(&row));
                         }
                     }
                 }
-                rows.sort_by(|a, b| compare(by, a, b));
+                turn::sort(&mut rows, &mut cx.state.turn, |a, b| compare(by, a, b)).await;
                 rows.truncate(most);
                 self.sorted = Some(rows.into_iter());
             }

@@ -6,6 +6,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::limits;
+use crate::memory;
 use crate::types::Type;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -36,7 +37,9 @@ fn least(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 }
 
 /// Joins the texts of all arguments that are not NULL.
-fn joined(args: &[Datum], between: &str) -> Result<Datum, SqlError> {
+fn joined(args: &[Datum], between: &str, scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let parts: usize = args.iter().map(memory::behind).sum();
+    limits::check_room(parts.saturating_add(between.len() * args.len()), scope)?;
     let mut out = String::new();
     for (at, arg) in args.iter().filter(|arg| !arg.is_null()).enumerate() {
         if at > 0 {
@@ -48,13 +51,13 @@ fn joined(args: &[Datum], between: &str) -> Result<Datum, SqlError> {
     Ok(Datum::text(out))
 }
 
-fn concat(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    joined(args, "")
+fn concat(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    joined(args, "", scope)
 }
 
-fn concat_ws(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn concat_ws(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     match &args[0] {
-        Datum::Text(between) => joined(&args[1..], between),
+        Datum::Text(between) => joined(&args[1..], between, scope),
         _ => Ok(Datum::Null),
     }
 }

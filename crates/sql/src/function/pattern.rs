@@ -124,14 +124,14 @@ pub(super) fn folds(flags: &str) -> Result<bool, SqlError> {
 
 /// Replaces the first match, or all of them with the flag `g`; `\1` in the replacement is a group,
 /// `\&` the whole match.
-fn regexp_replace(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn regexp_replace(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let (text, pattern, with) = (text_at(args, 0)?, text_at(args, 1)?, text_at(args, 2)?);
     let flags = if args.len() > 3 { text_at(args, 3)? } else { "" };
     let fold = folds(flags)?;
-    let count = usize::from(!flags.contains('g'));
-    let replaced = compiled(pattern, fold, |regex| {
-        let replace = |groups: &regex::Captures<'_>| {
-            let (mut out, mut chars) = (String::new(), with.chars());
+    let most = if flags.contains('g') { usize::MAX } else { 1 };
+    let replaced: Result<String, SqlError> = compiled(pattern, fold, |regex| {
+        let add = |groups: &regex::Captures<'_>, out: &mut String| {
+            let mut chars = with.chars();
             while let Some(c) = chars.next() {
                 if c != '\\' {
                     out.push(c);
@@ -147,12 +147,19 @@ fn regexp_replace(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
                     Some(other) => out.extend(['\\', other]),
                 }
             }
-            out
         };
-        regex.replacen(text, count, replace).into_owned()
+        let (mut out, mut from) = (String::new(), 0);
+        for groups in regex.captures_iter(text).take(most) {
+            let whole = groups.get_match();
+            out.push_str(&text[from..whole.start()]);
+            add(&groups, &mut out);
+            from = whole.end();
+            crate::limits::check_room(out.len(), scope)?;
+        }
+        out.push_str(&text[from..]);
+        Ok(out)
     })?;
-    crate::limits::check_value(replaced.len())?;
-    Ok(Datum::text(replaced))
+    Ok(Datum::text(replaced?))
 }
 
 /// Matches LIKE: `%` is any text, `_` any character. Backtracks to the last `%` only, so it takes

@@ -6,6 +6,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::limits;
+use crate::memory;
 use crate::types::Type;
 use bytes::Bytes;
 use md5::Digest;
@@ -146,17 +147,16 @@ fn substring(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::text(text.chars().skip(skip).take(take).collect::<String>()))
 }
 
-fn replace(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn replace(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let (text, from, to) = (text_at(args, 0)?, text_at(args, 1)?, text_at(args, 2)?);
     if from.is_empty() {
         return Ok(args[0].clone());
     }
-    if to.len() > from.len() {
-        let found = text.matches(from).count();
-        limits::check_value(
-            text.len().saturating_add(found.saturating_mul(to.len() - from.len())),
-        )?;
-    }
+    let more = match to.len().saturating_sub(from.len()) {
+        0 => 0,
+        each => text.matches(from).count().saturating_mul(each),
+    };
+    limits::check_room(text.len().saturating_add(more), scope)?;
     Ok(Datum::text(text.replace(from, to)))
 }
 
@@ -171,9 +171,9 @@ fn translate(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     made(text_at(args, 0)?.chars().filter_map(map).collect())
 }
 
-fn repeat(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn repeat(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let (text, times) = (text_at(args, 0)?, usize::try_from(whole_at(args, 1)?).unwrap_or(0));
-    limits::check_value(text.len().saturating_mul(times))?;
+    limits::check_room(text.len().saturating_mul(times), scope)?;
     Ok(Datum::text(text.repeat(times)))
 }
 
@@ -181,10 +181,10 @@ fn reverse(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::text(text_at(args, 0)?.chars().rev().collect::<String>()))
 }
 
-fn pad(args: &[Datum], at_left: bool) -> Result<Datum, SqlError> {
+fn pad(args: &[Datum], scope: &Scope<'_>, at_left: bool) -> Result<Datum, SqlError> {
     let (text, length) = (text_at(args, 0)?, usize::try_from(whole_at(args, 1)?).unwrap_or(0));
     let fill = if args.len() == 3 { text_at(args, 2)? } else { " " };
-    limits::check_value(length)?;
+    limits::check_room(length, scope)?;
     let missing = match fill.is_empty() {
         true => 0,
         false => length.saturating_sub(text.chars().count()),
@@ -197,12 +197,12 @@ fn pad(args: &[Datum], at_left: bool) -> Result<Datum, SqlError> {
     })
 }
 
-fn lpad(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    pad(args, true)
+fn lpad(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    pad(args, scope, true)
 }
 
-fn rpad(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    pad(args, false)
+fn rpad(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    pad(args, scope, false)
 }
 
 /// The number of characters that `left` and `right` keep: all but some for a negative number.
@@ -298,14 +298,15 @@ fn quote_ident(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     made(crate::system::quoted(text_at(args, 0)?))
 }
 
-fn join(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn join(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    limits::check_room(args.iter().map(memory::behind).sum(), scope)?;
     let mut out = String::new();
     args.iter().for_each(|arg| _ = arg.write_text(Type::Text, &mut out));
     made(out)
 }
 
-fn join_bytes(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn join_bytes(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let [Datum::Bytes(left), Datum::Bytes(right)] = args else { return Err(wrong_type()) };
-    limits::check_value(left.len() + right.len())?;
+    limits::check_room(left.len() + right.len(), scope)?;
     Ok(Datum::Bytes(Bytes::from([&left[..], &right[..]].concat())))
 }
