@@ -7,7 +7,7 @@ use meridian_host::node::{DatabaseError, Node, Options, ShardStatus, Status};
 use meridian_machine::NodeId;
 use meridian_mvcc::Key;
 use meridian_sql::system::{ClockFact, ServerInfo, Sessions, ShardFact, Waiting};
-use meridian_sql::{Analytic, ChosenProtocol, Engine, GroupMembers, QueryMemory, SqlError};
+use meridian_sql::{ChosenProtocol, Engine, GroupMembers, QueryMemory, SqlError};
 use meridian_systems::Protocol;
 use meridian_txn::locking::Waits;
 use meridian_txn::shards::MemberRoles;
@@ -237,19 +237,6 @@ pub struct NodeServer {
     node: Arc<Node>,
     first: Arc<Engine>,
     engines: Mutex<BTreeMap<String, Arc<Engine>>>,
-    analytic: Option<Arc<dyn Analytic>>,
-}
-
-/// Returns the engine for analytical queries, if this build has one.
-#[cfg(feature = "analytic")]
-fn analytic(memory: &Arc<QueryMemory>) -> Option<Arc<dyn Analytic>> {
-    let options = meridian_analytic::Options { memory: Arc::clone(memory), ..Default::default() };
-    Some(Arc::new(meridian_analytic::DataFusion::new(options)))
-}
-
-#[cfg(not(feature = "analytic"))]
-fn analytic(_: &Arc<QueryMemory>) -> Option<Arc<dyn Analytic>> {
-    None
 }
 
 fn engine(
@@ -258,16 +245,11 @@ fn engine(
     name: &str,
     database: Arc<dyn meridian_txn::Database>,
     memory: &Arc<QueryMemory>,
-    analytic: &Option<Arc<dyn Analytic>>,
 ) -> Arc<Engine> {
     let server_info = Arc::new(NodeServerInfo(node.clone()));
     let engine =
         Engine::new(name, database).with_server_info(server_info).with_sessions(sessions.clone());
-    let engine = engine.with_memory(memory.clone());
-    Arc::new(match analytic {
-        Some(analytic) => engine.with_analytic(analytic.clone()),
-        None => engine,
-    })
+    Arc::new(engine.with_memory(memory.clone()))
 }
 
 impl NodeServer {
@@ -311,11 +293,10 @@ impl NodeServer {
             node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
         let memory =
             Arc::new(query_memory_bytes.map_or_else(QueryMemory::default, QueryMemory::of));
-        let analytic = analytic(&memory);
         let sessions = Arc::default();
-        let first = engine(&node, &sessions, FIRST, database, &memory, &analytic);
+        let first = engine(&node, &sessions, FIRST, database, &memory);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
-        Ok(NodeServer { node, first, engines, analytic })
+        Ok(NodeServer { node, first, engines })
     }
 
     /// Returns the default database.
@@ -349,14 +330,7 @@ impl NodeServer {
         {
             return Ok(Some(known.clone()));
         }
-        let engine = engine(
-            &self.node,
-            self.first.sessions(),
-            name,
-            database,
-            self.first.memory(),
-            &self.analytic,
-        );
+        let engine = engine(&self.node, self.first.sessions(), name, database, self.first.memory());
         engines.insert(name.to_owned(), engine.clone());
         Ok(Some(engine))
     }

@@ -1,6 +1,5 @@
 //! Tests that psql's backslash commands, against the real server, print the same as with
 //! PostgreSQL.
-#![cfg(feature = "analytic")]
 
 mod common;
 

@@ -6,16 +6,17 @@
 //! the query saw. A row with several matches is changed once, by the first match; PostgreSQL does
 //! not specify which. For a table without a primary key the query selects the rows' stored keys.
 
-use crate::analytic::{AnalyticPlan, Reader};
 use crate::bind::{Binder, ROW_KEY};
 use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::dml::{Changed, Returning, refuse_unassignable, target_columns};
 use crate::error::{SqlError, state};
+use crate::exec::Reader;
 use crate::expr::Scope;
 use crate::memory::{Held, weight};
 use crate::names;
+use crate::physical;
 use crate::{kv, row, write};
 use meridian_txn::{Lock, Transaction};
 use sqlparser::ast::{
@@ -41,7 +42,7 @@ pub(crate) struct Draft {
 /// A compiled change by query.
 pub(crate) struct ByQuery {
     table: Arc<Table>,
-    plan: Arc<dyn AnalyticPlan>,
+    plan: Arc<physical::Query>,
     assigned: Option<Vec<usize>>,
     pub(crate) returning: Option<Returning>,
 }
@@ -162,13 +163,13 @@ impl Draft {
         self,
         binder: &mut Binder,
         table: Arc<Table>,
-        plan: Arc<dyn AnalyticPlan>,
+        plan: Arc<physical::Query>,
     ) -> Result<ByQuery, SqlError> {
         let keys = table.primary.as_ref().map_or(1, |primary| primary.columns.len());
-        let columns = plan.columns();
+        let columns = plan.columns.clone();
         let assigned: Vec<usize> = self.assigned.iter().flatten().copied().collect();
         refuse_unassignable(&table, &columns[keys.min(columns.len())..], &assigned)?;
-        binder.params = plan.params().into_iter().map(Some).collect();
+        binder.params = plan.params.iter().copied().map(Some).collect();
         binder.add(table.clone(), &self.alias);
         let returning = Returning::compile(binder, &self.returning)?;
         Ok(ByQuery { table, plan, assigned: self.assigned, returning })
@@ -256,13 +257,13 @@ fn value_of(table: &Table, column: usize, value: &Expr) -> Result<Expr, SqlError
 
 /// Returns all rows of a planned query, and the memory that they hold.
 pub(crate) async fn all_rows(
-    plan: &dyn AnalyticPlan,
+    plan: &physical::Query,
     txn: &mut dyn Transaction,
     scope: &Scope<'_>,
 ) -> Result<(Vec<Vec<Datum>>, Held), SqlError> {
     let (mut rows, mut held) = (Vec::new(), Held::none(&scope.session.memory));
     let mut running =
-        plan.start(scope.params.get(..plan.params().len()).unwrap_or(scope.params).to_vec())?;
+        plan.start(scope.params.get(..plan.params.len()).unwrap_or(scope.params).to_vec());
     let mut reader = Reader::new(txn, scope.session, scope.now_us);
     while let Some(more) = running.next(&mut reader).await? {
         held.add(more.iter().map(|row| weight(row)).sum())?;

@@ -1,6 +1,5 @@
 //! Compiles a parsed statement to a plan, against the catalog as a transaction sees it.
 
-use crate::analytic::AnalyticPlan;
 use crate::bind::{self, Binder};
 use crate::by_query::{self, ByQuery, Draft};
 use crate::catalog::{self, Table};
@@ -24,8 +23,8 @@ use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The errors after which a way is tried that may know more: the query's logical plan after the
-/// simple path, and the analytical engine after the logical plan.
+/// The errors after which the simple path leaves a statement to the plan of its query, which knows
+/// more.
 const OTHERS_MAY_KNOW: [&str; 3] =
     [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT];
 
@@ -46,8 +45,8 @@ pub(crate) enum Plan {
     Change(Change),
     /// A change that finds its rows by a query.
     ByQuery(ByQuery),
-    /// A query over several relations, or one that an analytical engine runs.
-    Analytic(Arc<dyn AnalyticPlan>),
+    /// A query with a plan of operators.
+    Query(Arc<physical::Query>),
     /// The explained plan, and true for EXPLAIN ANALYZE, which runs it.
     Explain(Box<Plan>, bool),
     /// A change of the catalog, or TRUNCATE or COPY: runs from the statement itself.
@@ -96,7 +95,7 @@ fn only_reads(plan: &Plan) -> bool {
     match plan {
         Plan::Select(select) => select.only_reads(),
         Plan::Explain(inner, true) => only_reads(inner),
-        Plan::Analytic(_) | Plan::Explain(_, false) => true,
+        Plan::Query(_) | Plan::Explain(_, false) => true,
         _ => false,
     }
 }
@@ -117,7 +116,7 @@ pub(crate) fn explain(plan: &Plan) -> Vec<String> {
             lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
             lines
         }
-        Plan::Analytic(plan) => plan.explain(),
+        Plan::Query(plan) => plan.explain(),
         _ => vec!["Utility statement".into()],
     }
 }
@@ -245,17 +244,16 @@ async fn compile(
                         let columns = select.columns.clone();
                         (Plan::Select(select), binder.param_types(), Some(columns))
                     }
-                    // The analytical engine has more functions, aggregates among them.
                     Err(error) if others_may_know(&error) => {
                         let planned =
-                            analytic(engine, txn, clean, query, &declared, &mut tables, false)
+                            plan_query(engine, txn, clean, query, &declared, &mut tables, false)
                                 .await;
                         planned.map_err(|theirs| better(error, theirs))?
                     }
                     Err(error) => return Err(error),
                 }
             }
-            None => analytic(engine, txn, clean, query, &declared, &mut tables, false).await?,
+            None => plan_query(engine, txn, clean, query, &declared, &mut tables, false).await?,
         },
         Statement::Insert(insert) => {
             let TableObject::TableName(name) = &insert.table else {
@@ -277,8 +275,8 @@ async fn compile(
                     let mut read = Vec::new();
                     let query = by_query::source_of(insert, query, &into)?;
                     let planned =
-                        analytic(engine, txn, clean, &query, &declared, &mut read, false).await;
-                    let Ok((Plan::Analytic(plan), ..)) = planned else {
+                        plan_query(engine, txn, clean, &query, &declared, &mut read, false).await;
+                    let Ok((Plan::Query(plan), ..)) = planned else {
                         return Err(planned.map_or_else(
                             |theirs| better(error, theirs),
                             |_| SqlError::unsupported("this query"),
@@ -322,8 +320,8 @@ async fn compile(
                     let draft = Draft::of(statement, &table)?;
                     let (query, keys) = (&draft.query, draft.reads_row_keys());
                     let planned =
-                        analytic(engine, txn, clean, query, &declared, &mut tables, keys).await;
-                    let Ok((Plan::Analytic(plan), ..)) = planned else {
+                        plan_query(engine, txn, clean, query, &declared, &mut tables, keys).await;
+                    let Ok((Plan::Query(plan), ..)) = planned else {
                         return Err(planned.map_or_else(
                             |theirs| better(error, theirs),
                             |_| SqlError::unsupported("this query"),
@@ -392,7 +390,7 @@ impl ast::Visitor for Named {
 
 type Planned = (Plan, Arc<[Type]>, Option<Arc<[Column]>>);
 
-async fn analytic(
+async fn plan_query(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,
@@ -425,21 +423,13 @@ async fn analytic(
         found.push(table);
     }
     let relations = named.relations;
-    let own = stack::with_room(relations, || {
+    let plan = stack::with_room(relations, || {
         bind::compile(query, &found, declared, row_keys)
             .and_then(|query| physical::lower(query, relations))
     });
-    let plan: Arc<dyn AnalyticPlan> = match (own, engine.analytic()) {
-        (Ok(plan), _) => Arc::new(plan),
-        // The analytical engine has more functions and types.
-        (Err(error), Some(analytic)) if others_may_know(&error) && !row_keys => {
-            let planned = analytic.plan(query, &found, declared).await;
-            planned.map_err(|theirs| better(error, theirs))?
-        }
-        (Err(error), _) => return Err(error),
-    };
-    let (params, columns) = (plan.params().into(), plan.columns());
-    Ok((Plan::Analytic(plan), params, Some(columns)))
+    let plan = Arc::new(plan?);
+    let (params, columns) = (plan.params.clone(), plan.columns.clone());
+    Ok((Plan::Query(plan), params, Some(columns)))
 }
 
 /// True if a statement concerns only the session, and needs no catalog.

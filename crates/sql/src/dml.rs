@@ -1,6 +1,5 @@
 //! INSERT, UPDATE and DELETE.
 
-use crate::analytic::AnalyticPlan;
 use crate::bind::{Binder, Typed, bind_items};
 use crate::by_query;
 use crate::catalog::Table;
@@ -8,6 +7,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::names;
+use crate::physical;
 use crate::plan::Access;
 use crate::response::Column;
 use crate::row;
@@ -103,8 +103,8 @@ enum Source {
     /// A query; for each of its outputs the column that takes it, cast to the column's type; and
     /// the defaults of all columns.
     Select(Box<Select>, Vec<usize>, Vec<Expr>),
-    /// A query that only an analytical engine runs, with the same mapping and defaults.
-    Analytic(Arc<dyn AnalyticPlan>, Vec<usize>, Vec<Expr>),
+    /// A query with a plan of operators, with the same mapping and defaults.
+    Query(Arc<physical::Query>, Vec<usize>, Vec<Expr>),
 }
 
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Insert {
         insert: &ast::Insert,
         table: Arc<Table>,
         from: Option<Arc<Table>>,
-        analytic: Option<Arc<dyn AnalyticPlan>>,
+        planned: Option<Arc<physical::Query>>,
     ) -> Result<(Insert, Binder), SqlError> {
         let mut binder = Binder::new(declared);
         let named: Vec<ast::Ident> = insert
@@ -183,8 +183,8 @@ impl Insert {
         let defaults = defaults(&mut binder, &table)?;
         let source = match insert.source.as_deref() {
             None => Source::Values(vec![defaults]),
-            Some(_) if let Some(plan) = analytic => {
-                let columns = plan.columns();
+            Some(_) if let Some(plan) = planned => {
+                let columns = plan.columns.clone();
                 if columns.len() > targets.len() {
                     return Err(SqlError::new(
                         state::SYNTAX,
@@ -192,9 +192,9 @@ impl Insert {
                     ));
                 }
                 refuse_unassignable(&table, &columns, &targets)?;
-                binder.params = plan.params().into_iter().map(Some).collect();
+                binder.params = plan.params.iter().copied().map(Some).collect();
                 let targets = targets[..columns.len()].to_vec();
-                Source::Analytic(plan, targets, defaults)
+                Source::Query(plan, targets, defaults)
             }
             Some(query) => match &*query.body {
                 SetExpr::Values(values) => {
@@ -303,11 +303,11 @@ impl Insert {
                     self.insert(txn, row, scope, sequence, &mut changed).await?;
                 }
             }
-            Source::Select(_, targets, defaults) | Source::Analytic(_, targets, defaults) => {
+            Source::Select(_, targets, defaults) | Source::Query(_, targets, defaults) => {
                 // All of them before the first is written: the query must not see its own inserts.
                 let (rows, _held) = match &self.source {
                     Source::Select(select, ..) => select.all(txn, scope).await?,
-                    Source::Analytic(plan, ..) => {
+                    Source::Query(plan, ..) => {
                         by_query::all_rows(plan.as_ref(), txn, scope).await?
                     }
                     Source::Values(_) => return Ok(changed),

@@ -1,6 +1,5 @@
 //! A database as its sessions share it.
 
-use crate::analytic::Analytic;
 use crate::catalog::Cache;
 use crate::memory::QueryMemory;
 use crate::system::{ServerInfo, Sessions};
@@ -11,7 +10,6 @@ use std::sync::Arc;
 pub struct Engine {
     name: String,
     database: Arc<dyn Database>,
-    analytic: Option<Arc<dyn Analytic>>,
     server_info: Option<Arc<dyn ServerInfo>>,
     sessions: Arc<Sessions>,
     memory: Arc<QueryMemory>,
@@ -24,18 +22,11 @@ impl Engine {
         Engine {
             name: name.into(),
             database,
-            analytic: None,
             server_info: None,
             sessions: Arc::default(),
             memory: Arc::default(),
             cache: Cache::default(),
         }
-    }
-
-    /// Sets the engine for analytical queries.
-    pub fn with_analytic(mut self, analytic: Arc<dyn Analytic>) -> Self {
-        self.analytic = Some(analytic);
-        self
     }
 
     /// Sets the server information, about other databases and sessions.
@@ -79,10 +70,5 @@ impl Engine {
     /// Returns the database.
     pub fn database(&self) -> &Arc<dyn Database> {
         &self.database
-    }
-
-    /// Returns the engine for analytical queries.
-    pub fn analytic(&self) -> Option<&Arc<dyn Analytic>> {
-        self.analytic.as_ref()
     }
 }

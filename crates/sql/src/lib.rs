@@ -26,7 +26,7 @@
 //!   query ── bind ── logical ── normalize ── physical ── exec ── Transaction
 //! ```
 //!
-//! Not done: CHECK and foreign keys;
+//! Not done: statistics, and operators over batches that spill to disk; CHECK and foreign keys;
 //! DROP COLUMN and changes of a column's type. `statement_timeout` and
 //! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
 //! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
@@ -35,7 +35,6 @@
 extern crate self as meridian_sql;
 
 mod aggregate;
-mod analytic;
 mod array;
 mod backfill;
 mod bind;
@@ -96,21 +95,14 @@ mod window;
 mod work;
 mod write;
 
-pub use analytic::{
-    Analytic, AnalyticPlan, AnalyticRows, Reader, Scalar, arithmetic, constant, convert, fold,
-    heading, type_of_sql,
-};
 pub use catalog::{ColumnDef, Index, IndexPart, Table};
-pub use clauses::collation;
 pub use datum::Datum;
 pub use engine::Engine;
 pub use error::{SqlError, state};
 pub use expr::Facts;
 pub use interval::Interval;
-pub use limits::check_value;
-pub use memory::{Held, QueryMemory};
+pub use memory::QueryMemory;
 pub use parse::{ChosenProtocol, GroupMembers};
 pub use response::{Column, Description, Response, Status};
-pub use scan::{Condition, Position};
 pub use session::Session;
 pub use types::Type;

@@ -1,7 +1,8 @@
 //! The limits of one statement, so that no text can end, freeze or exhaust the process.
 //!
 //! ```text
-//!   text ── scan ── tokens ── refuse_chains ── parser (dialect) ── settle ── a tree that recursion may walk
+//! text ── scan ── tokens ── refuse_chains ── parser (dialect) ── settle ── a tree that recursion
+//! may walk
 //!        bytes that      operators in           nesting, work      chains balanced, depth and
 //!        become tokens   one chain                                 size measured
 //! ```

@@ -1,12 +1,12 @@
 //! Runs a compiled statement in the session's transaction, and replays the transaction when the
 //! protocol aborts it.
 
-use crate::analytic::{AnalyticRows, Reader};
 use crate::compile::{self, Compiled, Plan};
 use crate::conflict;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
+use crate::exec::{self, Reader};
 use crate::expr::{Facts, Scope};
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
@@ -48,7 +48,7 @@ pub(crate) struct Portal {
 )]
 enum Rows {
     Select(Running),
-    Analytic(Box<dyn AnalyticRows>, Vec<Vec<Datum>>),
+    Query(Box<exec::Running>, Vec<Vec<Datum>>),
 }
 
 impl Portal {
@@ -689,11 +689,12 @@ async fn run_plan(
             portal.count = changed.count;
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
         }
-        Plan::Analytic(plan) => {
+        Plan::Query(plan) => {
             if portal.rows.is_none() {
-                portal.rows = Some(Rows::Analytic(plan.start(portal.params.to_vec())?, Vec::new()));
+                portal.rows =
+                    Some(Rows::Query(Box::new(plan.start(portal.params.to_vec())), Vec::new()));
             }
-            let Some(Rows::Analytic(stream, ready)) = &mut portal.rows else {
+            let Some(Rows::Query(stream, ready)) = &mut portal.rows else {
                 return Err(SqlError::unsupported("this portal"));
             };
             let mut over = false;

@@ -4,9 +4,9 @@ use crate::catalog::Table;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::{Compare, Expr, Facts, Scope};
+use crate::expr::Facts;
 use crate::kv;
-use crate::plan::{Access, Target};
+use crate::plan::Target;
 use crate::row;
 use crate::system;
 use meridian_clock::Timestamp;
@@ -187,89 +187,4 @@ async fn get_many(
         found.push(chunk.rows.into_iter().next().map(|(_, value)| (value, at)));
     }
     Ok(found)
-}
-
-/// A column compared with constants, for an analytical engine's scan. The constants have the order
-/// of the column's values.
-#[derive(Clone, Debug)]
-pub struct Condition {
-    /// The number of the column, from 0.
-    pub column: usize,
-    /// `=`, `<`, `<=`, `>` or `>=`
-    pub op: &'static str,
-    /// One constant; for `=`, any of several.
-    pub values: Vec<Datum>,
-}
-
-/// The position of an analytical engine's scan of a table.
-#[derive(Debug)]
-pub struct Position(Cursor);
-
-impl Position {
-    /// Returns the position of the first row.
-    pub fn start(table: &Table, facts: &Facts) -> Self {
-        if system::is_system(table.id) {
-            return Position(Cursor::made(facts.clone()));
-        }
-        let all = kv::prefix_range(&kv::storage_prefix(table.storage));
-        Position(Cursor::new(None, vec![Target::Range(all)], false))
-    }
-
-    /// Returns the position of the first row that may satisfy all conditions. Conditions on keys
-    /// narrow the scan; others do not.
-    pub fn matching(
-        table: &Table,
-        facts: &Facts,
-        conditions: &[Condition],
-    ) -> Result<Self, SqlError> {
-        let mut all = Vec::with_capacity(conditions.len());
-        for condition in conditions {
-            let column = Box::new(Expr::Column(condition.column));
-            let mut values = condition.values.iter().cloned().map(Expr::Const);
-            let compare = match condition.op {
-                "=" => {
-                    all.push(Expr::In(column, values.collect(), false));
-                    continue;
-                }
-                "<" => Compare::Lt,
-                "<=" => Compare::Le,
-                ">" => Compare::Gt,
-                _ => Compare::Ge,
-            };
-            if let Some(value) = values.next() {
-                all.push(Expr::Compare(compare, Box::new((*column, value))));
-            }
-        }
-        if all.is_empty() || system::is_system(table.id) {
-            return Ok(Self::start(table, facts));
-        }
-        let access = Access::choose(table, Some(&Expr::And(all)));
-        let scope = Scope { params: &[], now_us: 0, session: facts, catalog: None };
-        Ok(Position(Cursor::new(access.index, access.targets(table, &scope)?, false)))
-    }
-}
-
-/// Returns the next rows for an analytical engine.
-pub(crate) async fn chunk(
-    txn: &mut dyn Transaction,
-    table: &Table,
-    position: &mut Position,
-    columns: &[usize],
-    lock: Lock,
-    limit_rows: usize,
-) -> Result<Option<Vec<Vec<Datum>>>, SqlError> {
-    let mut wanted = vec![false; table.columns.len()];
-    for column in columns {
-        if let Some(slot) = wanted.get_mut(*column) {
-            *slot = true;
-        }
-    }
-    let found = position.0.next(txn, table, &wanted, lock, limit_rows).await?;
-    let pick = |found: Found| {
-        columns
-            .iter()
-            .map(|column| found.row.get(*column).cloned().unwrap_or(Datum::Null))
-            .collect()
-    };
-    Ok((!found.is_empty()).then(|| found.into_iter().map(pick).collect()))
 }

@@ -57,8 +57,8 @@ pub(crate) struct Sort {
     nulls_first: bool,
 }
 
-/// Returns the one table that a query reads, if this crate's executor can run it at all: `None`
-/// sends it to the analytical engine.
+/// Returns the one table that a query reads, if the simple path can run it at all: `None`
+/// sends it to the plan of its query.
 pub(crate) fn source(
     query: &ast::Query,
 ) -> Option<Option<(&ast::ObjectName, Option<&ast::TableAlias>)>> {

@@ -3,14 +3,17 @@
 //! It is not part of a transaction: it waits until no transaction is in progress in the group, and
 //! it changes no query's result.
 
+use crate::bind::Binder;
 use crate::cast;
 use crate::catalog::{self, Table};
 use crate::control::outside;
+use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::expr::Expr;
 use crate::names;
 use crate::response::Response;
 use crate::session::Session;
-use crate::{analytic, key, kv};
+use crate::{key, kv};
 use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast;
 
@@ -56,7 +59,7 @@ fn split_key(table: &Table, values: &[ast::Expr]) -> Result<Vec<u8>, SqlError> {
             let message = format!("SPLIT AT: the value for column \"{}\" {why}", column.name);
             SqlError::new(state::CANNOT_COERCE, message)
         };
-        let value = analytic::constant(value)?.ok_or_else(|| wrong("is not a constant"))?;
+        let value = constant(value)?.ok_or_else(|| wrong("is not a constant"))?;
         let fits = value
             .type_of()
             .is_none_or(|from| cast::is_assignable(from, column.ty) || from.is_text());
@@ -66,4 +69,13 @@ fn split_key(table: &Table, values: &[ast::Expr]) -> Result<Vec<u8>, SqlError> {
         key::write(&cast::cast(value, column.ty, false)?, part.descending, &mut key);
     }
     Ok(key)
+}
+
+/// Returns the value of an expression over constants.
+fn constant(expr: &ast::Expr) -> Result<Option<Datum>, SqlError> {
+    let mut binder = Binder::new(&[]);
+    Ok(match binder.bind_free(expr)?.expr {
+        Expr::Const(datum) => Some(datum),
+        _ => None,
+    })
 }

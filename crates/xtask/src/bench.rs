@@ -89,7 +89,7 @@ struct Measured {
 pub fn run(options: &Options) -> Result<(), String> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
-        None => crate::server::build(&[])?,
+        None => crate::server::build()?,
     };
     let parent = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::Builder::new().prefix("meridian-bench-").tempdir_in(&parent);

@@ -144,7 +144,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     let binary = match &options.meridian {
         Some(binary) => binary.clone(),
-        None => crate::server::build(&[])?,
+        None => crate::server::build()?,
     };
     let folder = tempfile::Builder::new().prefix("meridian-differential-").tempdir();
     let mut folder = folder.map_err(|error| format!("cannot create a folder: {error}"))?;

@@ -298,14 +298,11 @@ fn answers(port: u16) -> Result<(), String> {
     Err("PostgreSQL did not take connections within a minute".into())
 }
 
-/// Builds the program in release, with these additional arguments, and returns its path.
-pub fn build(arguments: &[&str]) -> Result<PathBuf, String> {
+/// Builds the program in release, and returns its path.
+pub fn build() -> Result<PathBuf, String> {
     eprintln!("building the command in release …");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--release", "-p", "meridiandb"])
-        .args(arguments)
-        .status();
+    let built = Command::new(cargo).args(["build", "--release", "-p", "meridiandb"]).status();
     if !built.map_err(|error| error.to_string())?.success() {
         return Err("the release build failed".into());
     }

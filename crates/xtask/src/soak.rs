@@ -73,7 +73,7 @@ fn commit() -> String {
 pub fn run(options: &Options) -> Result<(), String> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
-        None => crate::server::build(&["--no-default-features"])?,
+        None => crate::server::build()?,
     };
     let commit = commit(); // Before the ledger changes.
     let end = Instant::now() + Duration::from_secs(60 * options.minutes);

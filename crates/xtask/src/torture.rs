@@ -3,7 +3,8 @@
 //! clients' history is judged.
 //!
 //! ```text
-//!   client ──(PostgreSQL's protocol)──▶ node ──▶ proxy ──▶ node        the faults are drawn from a seed; their effects are not reproducible
+//! client ──(PostgreSQL's protocol)──▶ node ──▶ proxy ──▶ node        the faults are drawn from a
+//! seed; their effects are not reproducible
 //! ```
 //!
 //! Each node reads the system clock, moved by an offset of its own. Within the bound that the node
@@ -129,7 +130,7 @@ const LIVENESS: Duration = Duration::from_secs(60);
 pub fn run(options: &Options) -> Result<(), String> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
-        None => crate::server::build(&["--no-default-features"])?,
+        None => crate::server::build()?,
     };
     let folder = tempfile::Builder::new().prefix("meridian-torture-").tempdir();
     let folder = folder.map_err(|error| error.to_string())?.keep();

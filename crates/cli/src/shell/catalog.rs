@@ -1,7 +1,6 @@
 //! The shell's catalog queries, for `\d` and its family, and for completion.
 //!
-//! Only plain queries on one catalog table each, so that they run on every server and need no
-//! analytical engine.
+//! Only plain queries on one catalog table each, so that they run on every server.
 
 use super::backend::{Answer, Backend, Heading};
 

@@ -9,6 +9,7 @@
 //! `groups` keeps the accumulators of each group of a query; the executor of window functions keeps
 //! those of a frame.
 
+mod array;
 mod basic;
 mod groups;
 mod input;
@@ -167,7 +168,8 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 5] = [
+const ALL: [&[Function]; 6] = [
+    array::FUNCTIONS,
     basic::FUNCTIONS,
     moments::FUNCTIONS,
     ordered::FUNCTIONS,

@@ -162,7 +162,7 @@ impl Binder {
         };
         // The types of both sides meet as those of an element and the left side do.
         let stand_in = Typed::of(Expr::Param(usize::MAX), element);
-        let (left, made) = self.meet_sides(left, stand_in, op.symbol())?;
+        let (left, made) = self.meet_sides(left, stand_in, op.sign())?;
         let right = match made {
             Expr::Cast(_, ty, explicit) => Expr::Cast(Box::new(right.expr), ty.array(), explicit),
             _ => right.expr,

@@ -111,6 +111,11 @@ impl Binder {
         if names::function_name(&call.name) == "make_interval" && call.over.is_none() {
             return self.make_interval(call);
         }
+        if let ast::FunctionArguments::Subquery(query) = &call.args
+            && names::function_name(&call.name) == "array"
+        {
+            return self.array_of_query(query);
+        }
         let parts = Parts::of(call)?;
         let name = parts.name.as_str();
         if name == "grouping" {
@@ -138,7 +143,6 @@ impl Binder {
         let exists = is_special || !function::named(name).is_empty();
         match parts.not_an_aggregate() {
             Some(error) if exists => return Err(error),
-            // The analytical engine may have an aggregate of this name.
             Some(_) => {
                 let bound = parts.args.iter().map(|arg| self.bind(arg));
                 let types = bound.map(|bound| Ok(bound?.ty)).collect::<Result<Vec<_>, SqlError>>();

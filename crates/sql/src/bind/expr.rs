@@ -212,6 +212,15 @@ impl Binder {
                     matches!(expr, ast::Expr::IsNotDistinctFrom(..)),
                 ))
             }
+            ast::Expr::Between { expr, negated, low, high }
+                if let (Some(value), Some(low), Some(high)) =
+                    (row_of(expr), row_of(low), row_of(high)) =>
+            {
+                let low = self.compare_rows(Compare::Ge, value, low)?;
+                let high = self.compare_rows(Compare::Le, value, high)?;
+                let both = Expr::And(vec![low, high]);
+                boolean(if *negated { Expr::Not(Box::new(both)) } else { both })
+            }
             ast::Expr::Between { expr, negated, low, high } => {
                 let value = self.bind(expr)?;
                 let (low, high) = (self.bind(low)?, self.bind(high)?);
@@ -377,6 +386,10 @@ impl Binder {
             BinaryOperator::Modulo => Some(Arith::Mod),
             _ => None,
         };
+        if let (Some(op), Some(lefts), ast::Expr::Subquery(query)) = (compare, row_of(left), right)
+        {
+            return self.compare_row_of(op, lefts, query);
+        }
         if let (Some(compare), Some(lefts), Some(rights)) = (compare, row_of(left), row_of(right)) {
             return Ok(Typed::of(self.compare_rows(compare, lefts, rights)?, Type::Bool));
         }

@@ -1,9 +1,10 @@
 //! Subqueries in expressions, and comparisons of rows.
 
 use super::{Binder, Typed};
+use crate::aggregate::{self, Aggregate};
 use crate::error::{SqlError, state};
 use crate::expr::{Compare, Expr};
-use crate::logical::{Subquery, Wants};
+use crate::logical::{Rel, Subquery, Wants};
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator};
 
@@ -20,17 +21,6 @@ impl Compare {
         })
     }
 
-    pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Compare::Eq => "=",
-            Compare::Ne => "<>",
-            Compare::Lt => "<",
-            Compare::Le => "<=",
-            Compare::Gt => ">",
-            Compare::Ge => ">=",
-        }
-    }
-
     pub(super) fn negated(self) -> Compare {
         match self {
             Compare::Eq => Compare::Ne,
@@ -42,7 +32,7 @@ impl Compare {
         }
     }
 
-    fn sign(self) -> &'static str {
+    pub(super) fn sign(self) -> &'static str {
         match self {
             Compare::Eq => "=",
             Compare::Ne => "<>",
@@ -68,6 +58,57 @@ impl Binder {
         let ty = self.column(output.id).ty;
         let subquery = Subquery { wants: Wants::Value(output.id), rel: bound.rel };
         Ok(Typed::of(Expr::Subquery(Box::new(subquery)), ty))
+    }
+
+    /// Binds `ARRAY (query)`: the query's column in the order of its rows, which may be none.
+    pub(super) fn array_of_query(&mut self, query: &ast::Query) -> Result<Typed, SqlError> {
+        let bound = self.bind_query(query)?;
+        let [output] = bound.outputs.as_slice() else {
+            return Err(SqlError::new(state::SYNTAX, "subquery must return only one column"));
+        };
+        let element = self.column(output.id).ty;
+        let call = aggregate::resolve("array_agg", &[Some(element)])?;
+        let aggregate = Aggregate {
+            function: call.function,
+            args: vec![Expr::Column(output.id)],
+            ty: call.result,
+            distinct: false,
+            order: Vec::new(),
+            filter: None,
+        };
+        let id = self.computed("array", call.result);
+        let input = Box::new(bound.rel);
+        let aggregates = vec![(id, aggregate)];
+        let rel = Rel::Aggregate { input, keys: Vec::new(), sets: None, aggregates };
+        let gathered = Expr::Subquery(Box::new(Subquery { wants: Wants::Value(id), rel }));
+        let base = call.result.element().unwrap_or(element);
+        let all = Expr::Coalesce(vec![gathered, Expr::Array(Vec::new(), base)]);
+        Ok(Typed::of(all, call.result))
+    }
+
+    /// Binds the comparison of a row with the only row of a query; it is NULL if there is none.
+    pub(super) fn compare_row_of(
+        &mut self,
+        op: Compare,
+        lefts: &[ast::Expr],
+        query: &ast::Query,
+    ) -> Result<Typed, SqlError> {
+        let lefts = lefts.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?;
+        let bound = self.bind_query(query)?;
+        if bound.outputs.len() != lefts.len() {
+            let many = if bound.outputs.len() > lefts.len() { "many" } else { "few" };
+            return Err(SqlError::new(state::SYNTAX, format!("subquery has too {many} columns")));
+        }
+        let rights = bound
+            .outputs
+            .iter()
+            .map(|output| Typed::of(Expr::Column(output.id), self.column(output.id).ty));
+        let sides = lefts.into_iter().zip(rights.collect::<Vec<_>>()).collect();
+        let compared = self.compare_sides(op, sides)?;
+        let id = self.computed("?column?", Type::Bool);
+        let rel = Rel::Project { input: Box::new(bound.rel), outputs: vec![(id, compared)] };
+        let subquery = Subquery { wants: Wants::Value(id), rel };
+        Ok(Typed::of(Expr::Subquery(Box::new(subquery)), Type::Bool))
     }
 
     /// Binds EXISTS.

@@ -19,17 +19,14 @@ mod tests;
 mod window;
 mod with;
 
-use crate::analytic::{AnalyticPlan, AnalyticRows, Reader};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{self, Expr, Facts, Scope};
 use crate::memory::{Held, weight};
 use crate::physical::{Node, Query};
-use crate::response::Column;
 use crate::stack;
 use crate::system::{self, Catalog};
 use crate::turn::Turn;
-use crate::types::Type;
 use meridian_txn::{Future, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -140,39 +137,33 @@ fn evaluate(exprs: &[Expr], row: &[Datum], scope: &Scope<'_>) -> Result<Row, Sql
     expr::evaluate(exprs, row, scope)
 }
 
-impl AnalyticPlan for Query {
-    fn params(&self) -> Vec<Type> {
-        self.params.to_vec()
-    }
+/// The session's transaction, lent for one call.
+pub(crate) struct Reader<'t> {
+    pub(crate) transaction: &'t mut dyn Transaction,
+    pub(crate) facts: &'t Facts,
+    pub(crate) now_us: i64,
+}
 
-    fn columns(&self) -> Arc<[Column]> {
-        self.columns.clone()
+impl<'t> Reader<'t> {
+    pub(crate) fn new(transaction: &'t mut dyn Transaction, facts: &'t Facts, now_us: i64) -> Self {
+        Reader { transaction, facts, now_us }
     }
+}
 
-    fn explain(&self) -> Vec<String> {
-        Query::explain(self)
-    }
-
-    fn start(&self, params: Vec<Datum>) -> Result<Box<dyn AnalyticRows>, SqlError> {
+impl Query {
+    /// Starts the query; rows are computed on request.
+    pub(crate) fn start(&self, params: Vec<Datum>) -> Running {
         let mut params = params;
         params.resize(self.slots.max(params.len()), Datum::Null);
         let relations = self.relations;
         let root = stack::with_room(relations, || start(&self.root));
         let (named, reads_catalog) = (self.named, self.reads_catalog);
-        Ok(Box::new(Running {
-            returned: 0,
-            root,
-            relations,
-            named,
-            reads_catalog,
-            params,
-            state: None,
-        }))
+        Running { returned: 0, root, relations, named, reads_catalog, params, state: None }
     }
 }
 
 /// A running query.
-struct Running {
+pub(crate) struct Running {
     /// The memory of the rows that were returned last, and of no others.
     returned: usize,
     root: Box<dyn Operator>,
@@ -184,38 +175,38 @@ struct Running {
     state: Option<State>,
 }
 
-impl AnalyticRows for Running {
-    fn next<'a>(
-        &'a mut self,
-        reader: &'a mut Reader<'_>,
-    ) -> Future<'a, Result<Option<Vec<Row>>, SqlError>> {
-        Box::pin(async move {
-            let state = self.state.get_or_insert_with(|| State {
-                params: std::mem::take(&mut self.params),
-                named: vec![None; self.named],
-                made: HashMap::new(),
-                catalog: None,
-                held: reader.facts.held(),
-                turn: Turn::new(),
-            });
-            if self.reads_catalog && state.catalog.is_none() {
-                state.catalog = Some(system::load(&mut *reader.transaction).await?);
-            }
-            let mut cx = Context {
-                txn: &mut *reader.transaction,
-                facts: reader.facts,
-                now_us: reader.now_us,
-                state,
-            };
-            cx.state.held.free(std::mem::take(&mut self.returned));
-            let rows = stack::run(self.relations, self.root.next(&mut cx, CHUNK_ROWS)).await?;
-            let bytes: usize = rows.iter().map(|row| weight(row)).sum();
-            if bytes > CHUNK_BYTES {
-                cx.state.held.add(bytes)?;
-                self.returned = bytes;
-            }
-            cx.pause(rows.len()).await;
-            Ok((!rows.is_empty()).then_some(rows))
-        })
+impl Running {
+    /// The next rows, `None` at the end. The reader is lent for this call; a later call may lend
+    /// another of the same transaction.
+    pub(crate) async fn next(
+        &mut self,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<Vec<Row>>, SqlError> {
+        let state = self.state.get_or_insert_with(|| State {
+            params: std::mem::take(&mut self.params),
+            named: vec![None; self.named],
+            made: HashMap::new(),
+            catalog: None,
+            held: reader.facts.held(),
+            turn: Turn::new(),
+        });
+        if self.reads_catalog && state.catalog.is_none() {
+            state.catalog = Some(system::load(&mut *reader.transaction).await?);
+        }
+        let mut cx = Context {
+            txn: &mut *reader.transaction,
+            facts: reader.facts,
+            now_us: reader.now_us,
+            state,
+        };
+        cx.state.held.free(std::mem::take(&mut self.returned));
+        let rows = stack::run(self.relations, self.root.next(&mut cx, CHUNK_ROWS)).await?;
+        let bytes: usize = rows.iter().map(|row| weight(row)).sum();
+        if bytes > CHUNK_BYTES {
+            cx.state.held.add(bytes)?;
+            self.returned = bytes;
+        }
+        cx.pause(rows.len()).await;
+        Ok((!rows.is_empty()).then_some(rows))
     }
 }

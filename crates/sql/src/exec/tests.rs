@@ -4,7 +4,7 @@
 #[path = "../../tests/common/mod.rs"]
 mod common;
 
-use super::{AnalyticPlan, Reader};
+use super::Reader;
 use crate::bind;
 use crate::catalog::{self, Table};
 use crate::datum::Datum;
@@ -13,7 +13,7 @@ use crate::error::SqlError;
 use crate::expr::Facts;
 use crate::logical::drawn::{Queries, parsed, sorted};
 use crate::logical::naive::{Naive, Row};
-use crate::physical::lower_with;
+use crate::physical::{self, lower_with};
 use common::{Memory, run, session_of};
 use futures::executor::block_on;
 use meridian_txn::{Begin, Database, Lock, Mode, ReadAt, Transaction};
@@ -30,9 +30,9 @@ async fn table(memory: &Memory, engine: &Engine, name: &str) -> Arc<Table> {
 }
 
 /// Runs a query to its end.
-async fn rows(memory: &Memory, plan: &dyn AnalyticPlan) -> Result<Vec<Row>, SqlError> {
+async fn rows(memory: &Memory, plan: &physical::Query) -> Result<Vec<Row>, SqlError> {
     let (mut txn, facts) = (begin(memory).await, Facts::default());
-    let mut running = plan.start(Vec::new())?;
+    let mut running = plan.start(Vec::new());
     let mut rows = Vec::new();
     let mut reader = Reader::new(txn.as_mut(), &facts, 0);
     while let Some(more) = running.next(&mut reader).await? {

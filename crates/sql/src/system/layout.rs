@@ -2,8 +2,8 @@
 //! allowed.
 //!
 //! Types: `o` an object id, `t` text of any kind (names, lists, trees), `b` boolean, `s` `i` `l`
-//! integers by width, `f` a float, `z` a timestamp with time zone, `A` smallint[], `T` text[], `v` a
-//! vector of column numbers.
+//! integers by width, `f` a float, `z` a timestamp with time zone, `A` smallint[], `T` text[], `v`
+//! a vector of column numbers.
 
 /// One table: its schema, its name, its id, its columns.
 pub(super) type Layout = (&'static str, &'static str, u32, &'static str);

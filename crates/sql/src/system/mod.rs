@@ -29,7 +29,7 @@ pub use activity::{ServerInfo, Sessions, TransactionName, Waiting};
 pub(crate) use catalog_tables::type_named;
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
-pub use describe::{Catalog, SystemFunction};
+pub use describe::Catalog;
 pub(crate) use describe::{format_type, quoted};
 pub use shards::ShardFact;
 
@@ -96,7 +96,7 @@ pub(crate) fn find(name: &str) -> Option<Arc<Table>> {
 
 /// True if a table of `pg_catalog` or `information_schema` never has rows here, because the objects
 /// that it lists do not exist.
-pub fn is_always_empty(name: &str) -> bool {
+pub(crate) fn is_always_empty(name: &str) -> bool {
     find(name).is_some_and(|table| rows_of(&table).is_none())
 }
 

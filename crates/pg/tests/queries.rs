@@ -1,11 +1,9 @@
-//! Tests the engine in sessions over the wire: types, parameters, streaming, memory, cancellation.
+//! Tests queries of several relations over the wire: types, parameters, streaming, memory, cancellation.
 
-#[path = "../../pg/tests/common/mod.rs"]
 mod common;
 
 use common::Memory;
 use futures::{StreamExt, TryStreamExt, pin_mut};
-use meridian_analytic::{DataFusion, Options};
 use meridian_sql::{Engine, QueryMemory};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +26,8 @@ impl meridian_pg::Databases for One {
     }
 }
 
-async fn start(options: Options) -> common::Running {
-    let analytic = DataFusion::new(options);
-    let engine =
-        Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
+async fn start(memory: Arc<QueryMemory>) -> common::Running {
+    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_memory(memory);
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 
@@ -41,7 +37,7 @@ fn state(error: &tokio_postgres::Error) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_type_passes_through_unharmed() {
-    let server = start(Options::default()).await;
+    let server = start(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -80,7 +76,7 @@ async fn every_type_passes_through_unharmed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_take_the_types_of_what_they_meet() {
-    let server = start(Options::default()).await;
+    let server = start(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -116,7 +112,7 @@ async fn parameters_take_the_types_of_what_they_meet() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_sees_its_own_writes_and_goes_on_after_a_query() {
-    let server = start(Options::default()).await;
+    let server = start(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
@@ -137,7 +133,7 @@ async fn a_transaction_sees_its_own_writes_and_goes_on_after_a_query() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
-    let server = start(Options { memory: Arc::new(QueryMemory::of(4 << 20)), threads: 1 }).await;
+    let server = start(Arc::new(QueryMemory::of(4 << 20))).await;
     let client = server.client().await;
     let sorted = "SELECT i, i::text || repeat('x', 50) FROM generate_series(1, 1000000) AS i ORDER BY 2 DESC";
     let failed = client.query(sorted, &[]).await.expect_err("more than it may hold");
@@ -157,7 +153,7 @@ async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_query_ends_and_its_transaction_rolls_back_to_a_savepoint() {
-    let server = start(Options::default()).await;
+    let server = start(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -184,7 +180,7 @@ async fn a_cancelled_query_ends_and_its_transaction_rolls_back_to_a_savepoint() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
-    let server = start(Options { memory: Arc::new(QueryMemory::of(64 << 20)), threads: 1 }).await;
+    let server = start(Arc::new(QueryMemory::of(64 << 20))).await;
     for _ in 0..3 {
         let client = server.client().await;
         let sql =
@@ -202,7 +198,7 @@ async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conditions_on_keys_narrow_a_scan() {
-    let server = start(Options::default()).await;
+    let server = start(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -239,7 +235,7 @@ async fn conditions_on_keys_narrow_a_scan() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_by_query_take_parameters() {
-    let server = start(Options::default()).await;
+    let server = start(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(

@@ -1,11 +1,9 @@
 //! Tests SQL texts that once ended, froze or exhausted the process, over the wire and with the
 //! engine.
 
-#[path = "../../pg/tests/common/mod.rs"]
 mod common;
 
 use common::Memory;
-use meridian_analytic::{DataFusion, Options};
 use meridian_sql::Engine;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,9 +27,7 @@ impl meridian_pg::Databases for One {
 }
 
 async fn start() -> common::Running {
-    let analytic = DataFusion::new(Options { threads: 1, ..Options::default() });
-    let engine =
-        Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
+    let engine = Engine::new("meridian", Arc::new(Memory::default()));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 
