@@ -188,7 +188,7 @@ fn errors_have_codes_places_and_hints() {
         "22001"
     );
     assert_eq!(failed(s, "select name from people group by age").sqlstate, "42803");
-    assert_eq!(failed(s, "select rank() over (order by id) from people").sqlstate, "0A000");
+    assert_eq!(failed(s, "select rank() from people").sqlstate, "42809");
 }
 
 #[test]

@@ -102,8 +102,8 @@ fn discrete(args: &[Datum], sorted: Sorted<'_>) -> Result<Datum, SqlError> {
 /// The most frequent value, the first of several.
 fn mode(_: &[Datum], sorted: Sorted<'_>) -> Result<Datum, SqlError> {
     let (mut best, mut most, mut from) = (0, 0, 0);
-    for at in 0..sorted.rows.len() {
-        if compare_keys(sorted.by, &sorted.rows[from], &sorted.rows[at]).is_ne() {
+    for (at, row) in sorted.rows.iter().enumerate() {
+        if compare_keys(sorted.by, &sorted.rows[from], row).is_ne() {
             from = at;
         }
         if at - from + 1 > most {

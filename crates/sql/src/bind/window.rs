@@ -373,22 +373,14 @@ impl Binder {
 
     /// Adds the window functions of the innermost query to a relation.
     pub(super) fn add_windows(&mut self, rel: Rel, windows: Windows) -> Rel {
-        let mut rel = rel;
-        let mut calls = windows.calls.into_iter().map(Some).collect::<Vec<_>>();
-        for first in 0..calls.len() {
-            let Some(call) = calls[first].take() else { continue };
-            let WindowCall { id, call, partition, order } = call;
-            let mut together = vec![(id, call)];
-            for other in &mut calls[first + 1..] {
-                let same = |other: &&mut Option<WindowCall>| {
-                    other.as_ref().is_some_and(|o| o.partition == partition && o.order == order)
-                };
-                if Some(&mut *other).is_some_and(|other| same(&other))
-                    && let Some(WindowCall { id, call, .. }) = other.take()
-                {
-                    together.push((id, call));
-                }
-            }
+        let (mut rel, mut calls) = (rel, windows.calls);
+        while !calls.is_empty() {
+            let WindowCall { id, call, partition, order } = calls.remove(0);
+            let is_same = |other: &WindowCall| other.partition == partition && other.order == order;
+            let (same, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(is_same);
+            calls = others;
+            let same = same.into_iter().map(|WindowCall { id, call, .. }| (id, call));
+            let together = std::iter::once((id, call)).chain(same).collect();
             rel = self.add_window(rel, partition, order, together);
         }
         rel
