@@ -9,6 +9,7 @@ use crate::key;
 use crate::memory::{Held, weight};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Compares the values of sort keys.
 pub(crate) fn compare_keys(by: &[OrderKey], a: &[Datum], b: &[Datum]) -> Ordering {
@@ -97,10 +98,10 @@ impl Input {
             Input::Distinct(rows) => {
                 let mut bytes = Vec::new();
                 args.iter().for_each(|arg| key::write(arg, false, &mut bytes));
-                if !rows.contains_key(&bytes) {
+                if let Entry::Vacant(place) = rows.entry(bytes) {
                     let (keys, args) = (sort_keys(aggregate, row, scope)?, args.clone());
-                    held.add(bytes.len() + weight(&keys) + weight(&args) + 48)?;
-                    rows.insert(bytes, (keys, args));
+                    held.add(place.key().len() + weight(&keys) + weight(&args) + 48)?;
+                    place.insert((keys, args));
                 }
             }
             Input::Within(..) => {}

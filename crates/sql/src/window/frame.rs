@@ -215,17 +215,17 @@ mod tests {
         let mut of = |range, exclude| {
             // The current row is 4, its peers are 3, 4 and 5.
             parts(range, exclude, 4, 3..6, &mut out);
-            out.clone()
+            out.iter().map(|part| (part.start, part.end)).collect::<Vec<_>>()
         };
-        assert_eq!(of(0..8, Exclude::Nothing), [0..8]);
-        assert_eq!(of(0..8, Exclude::CurrentRow), [0..4, 5..8]);
-        assert_eq!(of(0..8, Exclude::Group), [0..3, 6..8]);
-        assert_eq!(of(0..8, Exclude::Ties), [0..3, 4..5, 6..8]);
-        assert_eq!(of(3..5, Exclude::Ties), [4..5]);
-        assert!(of(4..5, Exclude::CurrentRow).is_empty());
-        assert_eq!(of(5..8, Exclude::Ties), [6..8]);
-        assert_eq!(of(0..2, Exclude::Group), [0..2]);
-        assert!(of(6..6, Exclude::Nothing).is_empty());
+        assert_eq!(of(0..8, Exclude::Nothing), [(0, 8)]);
+        assert_eq!(of(0..8, Exclude::CurrentRow), [(0, 4), (5, 8)]);
+        assert_eq!(of(0..8, Exclude::Group), [(0, 3), (6, 8)]);
+        assert_eq!(of(0..8, Exclude::Ties), [(0, 3), (4, 5), (6, 8)]);
+        assert_eq!(of(3..5, Exclude::Ties), [(4, 5)]);
+        assert_eq!(of(4..5, Exclude::CurrentRow), []);
+        assert_eq!(of(5..8, Exclude::Ties), [(6, 8)]);
+        assert_eq!(of(0..2, Exclude::Group), [(0, 2)]);
+        assert_eq!(of(6..6, Exclude::Nothing), []);
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl<'a> Partition<'a> {
             Work::Aggregate(aggregate) => Some(aggregate),
             Work::Function(..) => None,
         };
-        let state = aggregate.map(|aggregate| Folded::new(aggregate));
+        let state = aggregate.map(Folded::new);
         Ok(Running { partition: self, call, bounds: &offsets.0, args, parts: Vec::new(), state })
     }
 }
