@@ -141,8 +141,8 @@ pub(crate) enum JoinKind {
 }
 
 /// The sets of keys by which rows are grouped, each set by itself: the result is the union of the
-/// results of all sets. A key that is not in a set is NULL in the set's rows. A set without keys has
-/// exactly one group.
+/// results of all sets. A key that is not in a set is NULL in the set's rows. A set without keys
+/// has exactly one group.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GroupingSets {
     /// The places of each set's keys among all keys.
