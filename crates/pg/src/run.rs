@@ -11,6 +11,7 @@ use meridian_sql::SqlError;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -60,17 +61,39 @@ async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// Runs a statement. The outer error ends the connection: the statement of a disconnected client is
+/// The length of a text from which parsing and planning it may keep a thread, in bytes.
+const LONG_TEXT_BYTES: usize = 4 << 10;
+
+/// True if parsing and planning a text may take long without a pause.
+pub(crate) fn is_heavy(text: &str) -> bool {
+    text.len() >= LONG_TEXT_BYTES
+}
+
+/// Calls `f`, which may keep the thread if it is heavy: then the thread's other tasks move to
+/// another one.
+pub(crate) fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
+    let has_threads =
+        |handle: Handle| matches!(handle.runtime_flavor(), RuntimeFlavor::MultiThread);
+    if heavy && Handle::try_current().is_ok_and(has_threads) {
+        return tokio::task::block_in_place(f);
+    }
+    f()
+}
+
+/// Runs a statement, apart from other tasks if it is heavy. The outer error ends the connection: the statement of a disconnected client is
 /// dropped.
 pub(crate) async fn statement<T>(
     link: &mut Link,
     entry: &Entry,
     deadline: Option<Instant>,
+    heavy: bool,
     future: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<Came<T>, End> {
     let limits = Limits::of(entry, deadline);
     // Listens from here on, so that a request between the polls is not lost.
     let cancelled = limits.cancelled.notified();
+    let mut future = pin!(future);
+    let future = poll_fn(|context| apart(heavy, || future.as_mut().poll(context)));
     let mut future = pin!(future);
     if let Some(answer) = once(future.as_mut()).await {
         return Ok(Ok(answer));

@@ -50,6 +50,8 @@ pub(crate) struct Wire {
     stopping: watch::Receiver<bool>,
     /// The deadline of the running statement.
     deadline: Option<Instant>,
+    /// True if the running simple query has a long text.
+    heavy: bool,
     text: String,
     /// The session's permit, held until it ends.
     _place: OwnedSemaphorePermit,
@@ -93,6 +95,7 @@ impl Wire {
             unnamed: Formats::Text,
             named: HashMap::new(),
             deadline: None,
+            heavy: false,
             text: String::new(),
             _place: place,
         }
@@ -198,8 +201,9 @@ impl Wire {
             Frontend::Query(text) => self.on_query(link, text.as_str()).await,
             Frontend::Parse { name, query, types } => {
                 self.begin_statement();
+                let heavy = run::is_heavy(query.as_str());
                 let parsing = self.session.parse(name.as_str(), query.as_str(), &types);
-                run::statement(link, &self.entry, self.deadline, parsing)
+                run::statement(link, &self.entry, self.deadline, heavy, parsing)
                     .await?
                     .settle(&mut self.session, &self.state)?;
                 link.answers.parse_complete();
@@ -256,7 +260,8 @@ impl Wire {
     }
 
     async fn on_query(&mut self, link: &mut Link, text: &str) -> Result<(), Stop> {
-        self.session.start(text);
+        self.heavy = run::is_heavy(text);
+        run::apart(self.heavy, || self.session.start(text));
         self.named.clear();
         self.begin_statement();
         self.go_on_with_query(link).await
@@ -267,7 +272,7 @@ impl Wire {
         // A result comes in chunks: its description goes before the first, its tag after the last.
         let mut inside_result = false;
         loop {
-            let next = run::statement(link, &self.entry, self.deadline, async {
+            let next = run::statement(link, &self.entry, self.deadline, self.heavy, async {
                 Ok(self.session.next().await)
             })
             .await?;
@@ -409,7 +414,8 @@ impl Wire {
                 limit => (limit - sent).min(ROWS_AT_ONCE),
             };
             let executing = self.session.execute(portal, ask);
-            let response = run::statement(link, &self.entry, self.deadline, executing).await?;
+            let response =
+                run::statement(link, &self.entry, self.deadline, false, executing).await?;
             let response = response.settle(&mut self.session, &self.state)?;
             self.send_notices(link);
             match response {
@@ -470,12 +476,13 @@ impl Wire {
         match message {
             Frontend::CopyData(rows) => {
                 let copying = self.session.copy_data(&rows);
-                let copied = run::statement(link, &self.entry, self.deadline, copying).await?;
+                let copied =
+                    run::statement(link, &self.entry, self.deadline, false, copying).await?;
                 Ok(copied.settle(&mut self.session, &self.state)?)
             }
             Frontend::CopyDone => {
                 let copying = self.session.copy_done();
-                let done = run::statement(link, &self.entry, self.deadline, copying).await?;
+                let done = run::statement(link, &self.entry, self.deadline, false, copying).await?;
                 match done.settle(&mut self.session, &self.state)? {
                     Response::Complete(tag) => self.complete(link, &tag),
                     Response::Failed(error) => return Err(error.into()),

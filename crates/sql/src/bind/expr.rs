@@ -108,7 +108,11 @@ impl Binder {
 
     /// Binds an expression.
     pub(crate) fn bind(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
-        self.bind_inner(expr).map_err(|error| error.at(names::expr_position(expr)))
+        // The position is of the innermost expression that has one, and takes a walk to find.
+        self.bind_inner(expr).map_err(|error| match error.position {
+            Some(_) => error,
+            None => error.at(names::expr_position(expr)),
+        })
     }
 
     fn bind_inner(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {

@@ -53,6 +53,7 @@ impl Operator for Aggregate {
                     };
                     for row in &found {
                         groups.add(row, &scope, &mut state.held)?;
+                        state.turn.pause(1).await;
                     }
                 }
                 self.groups = Some(groups.finish(&mut cx.state.held)?.into_iter());

@@ -162,41 +162,124 @@ fn regexp_replace(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> 
     Ok(Datum::text(replaced?))
 }
 
-/// Matches LIKE: `%` is any text, `_` any character. Backtracks to the last `%` only, so it takes
-/// at most text times pattern steps.
-pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
-    #[derive(PartialEq)]
-    enum Piece {
-        Any,
-        One,
-        Exactly(char),
-    }
-    let escape = escape.unwrap_or('\\');
-    let (mut pieces, mut chars) = (Vec::new(), pattern.chars());
+/// A part of a pattern between two `%`: texts, and characters that may be any.
+enum Piece {
+    One,
+    Text(String),
+}
+
+/// Returns the parts of a pattern between its `%`.
+fn parts(pattern: &str, escape: char) -> Vec<Vec<Piece>> {
+    let (mut parts, mut chars) = (vec![Vec::new()], pattern.chars());
     while let Some(c) = chars.next() {
-        pieces.push(match c {
-            c if c == escape => Piece::Exactly(chars.next().unwrap_or(escape)),
-            '%' => Piece::Any,
-            '_' => Piece::One,
-            c => Piece::Exactly(c),
-        });
-    }
-    let text: Vec<char> = text.chars().collect();
-    let (mut at, mut piece, mut back) = (0, 0, None);
-    while at < text.len() {
-        match pieces.get(piece) {
-            Some(Piece::Any) => {
-                back = Some((piece, at));
-                piece += 1;
+        let (last, exactly) = match c {
+            c if c == escape => (parts.last_mut(), chars.next().unwrap_or(escape)),
+            '%' => {
+                parts.push(Vec::new());
+                continue;
             }
-            Some(Piece::One) => (at, piece) = (at + 1, piece + 1),
-            Some(Piece::Exactly(c)) if *c == text[at] => (at, piece) = (at + 1, piece + 1),
-            _ => {
-                let Some((any, from)) = back else { return false };
-                back = Some((any, from + 1));
-                (at, piece) = (from + 1, any + 1);
+            '_' => {
+                if let Some(last) = parts.last_mut() {
+                    last.push(Piece::One);
+                }
+                continue;
             }
+            c => (parts.last_mut(), c),
+        };
+        let Some(last) = last else { continue };
+        match last.last_mut() {
+            Some(Piece::Text(text)) => text.push(exactly),
+            _ => last.push(Piece::Text(exactly.into())),
         }
     }
-    pieces[piece..].iter().all(|piece| *piece == Piece::Any)
+    parts
+}
+
+/// Returns what follows a part at the beginning of a text.
+fn after<'t>(part: &[Piece], text: &'t str) -> Option<&'t str> {
+    part.iter().try_fold(text, |rest, piece| match piece {
+        Piece::Text(text) => rest.strip_prefix(&**text),
+        Piece::One => {
+            let mut chars = rest.chars();
+            chars.next().map(|_| chars.as_str())
+        }
+    })
+}
+
+/// Returns what follows the first occurrence of a part in a text.
+fn after_first<'t>(part: &[Piece], text: &'t str) -> Option<&'t str> {
+    let ones = part.iter().take_while(|piece| matches!(piece, Piece::One)).count();
+    let mut rest = after(&part[..ones], text)?;
+    let Some((Piece::Text(first), more)) = part[ones..].split_first() else { return Some(rest) };
+    loop {
+        let found = &rest[rest.find(&**first)?..];
+        if let Some(rest) = after(more, &found[first.len()..]) {
+            return Some(rest);
+        }
+        let mut chars = found.chars();
+        chars.next();
+        rest = chars.as_str();
+    }
+}
+
+/// True if a text ends with a part.
+fn ends_with(part: &[Piece], text: &str) -> bool {
+    let length = |piece: &Piece| match piece {
+        Piece::One => 1,
+        Piece::Text(text) => text.chars().count(),
+    };
+    let at = match part.iter().map(length).sum() {
+        0 => Some(text.len()),
+        chars => text.char_indices().rev().nth(chars - 1).map(|(at, _)| at),
+    };
+    at.is_some_and(|at| after(part, &text[at..]) == Some(""))
+}
+
+/// Matches LIKE: `%` is any text, `_` any character. Each part between two `%` matches where it
+/// occurs first, so that the text is read once, unless `_` is between characters.
+pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
+    let parts = parts(pattern, escape.unwrap_or('\\'));
+    let [first, middle @ .., last] = parts.as_slice() else {
+        return parts.iter().all(|only| after(only, text) == Some(""));
+    };
+    let rest = after(first, text);
+    let rest = middle.iter().try_fold(rest, |rest, part| rest.map(|rest| after_first(part, rest)));
+    rest.flatten().is_some_and(|rest| ends_with(last, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Matches by trying each length of each `%`.
+    fn slowly(text: &[char], pattern: &[char]) -> bool {
+        match pattern {
+            [] => text.is_empty(),
+            ['%', rest @ ..] => (0..=text.len()).any(|at| slowly(&text[at..], rest)),
+            ['\\', c, rest @ ..] => text.first() == Some(c) && slowly(&text[1..], rest),
+            ['_', rest @ ..] => !text.is_empty() && slowly(&text[1..], rest),
+            [c, rest @ ..] => text.first() == Some(c) && slowly(&text[1..], rest),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn like_matches_what_the_definition_says(
+            text in "[abé%]{0,8}", pattern in "([abé%_]|\\\\%){0,7}"
+        ) {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            let expected = slowly(&chars(&text), &chars(&pattern));
+            prop_assert_eq!(like(&text, &pattern, None), expected, "{} like {}", text, pattern);
+        }
+    }
+
+    #[test]
+    fn long_patterns_over_long_texts_take_no_time() {
+        let pattern = format!("%{}b", "a".repeat(300_000));
+        assert!(!like(&"a".repeat(1_000_000), &pattern, None));
+        assert!(!like(&"a".repeat(1_000_000), &"%a".repeat(200_000).replace("%a%a", "%ab"), None));
+    }
 }
