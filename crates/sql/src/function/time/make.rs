@@ -95,7 +95,7 @@ fn make_interval(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let months = whole(0)? * 12 + whole(1)?;
     let days = whole(2)? * 7 + whole(3)?;
     let micros = (seconds * 1e6).round_ties_even();
-    if !(micros.abs() < 2f64.powi(63)) {
+    if micros.is_nan() || micros.abs() >= 2f64.powi(63) {
         return Err(out_of_range());
     }
     let minutes = whole(4)? * 60 + whole(5)?;

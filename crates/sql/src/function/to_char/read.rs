@@ -125,7 +125,7 @@ fn number(
 fn word(rest: &mut &str, words: &[&str], name: &str) -> Result<usize, SqlError> {
     let is_here =
         |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    let found = words.iter().position(|word| is_here(&word)).ok_or_else(|| {
+    let found = words.iter().position(is_here).ok_or_else(|| {
         let copy = rest.split_ascii_whitespace().next().unwrap_or("");
         bad(format!("invalid value \"{copy}\" for \"{name}\""))
             .detail("The given value did not match any of the allowed values for this field.")
