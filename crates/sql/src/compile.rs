@@ -207,6 +207,47 @@ fn only_table(
     }
 }
 
+/// Reads the options of EXPLAIN: returns true if ANALYZE is on. Options that would show more are
+/// refused, unless they are off.
+fn analyzes(options: &[ast::UtilityOption]) -> Result<bool, SqlError> {
+    let mut analyze = false;
+    for ast::UtilityOption { name, arg } in options {
+        let name = name.value.to_lowercase();
+        let value = arg.as_ref().map(|arg| arg.to_string().to_lowercase());
+        let value = value.as_deref().map(|value| value.trim_matches('\''));
+        let is_on = match value {
+            None | Some("true" | "on" | "1") => Some(true),
+            Some("false" | "off" | "0") => Some(false),
+            Some(_) => None,
+        };
+        match (name.as_str(), is_on) {
+            ("analyze", Some(is_on)) => analyze = is_on,
+            ("costs" | "verbose" | "buffers" | "settings" | "wal", Some(false)) => {}
+            ("timing" | "summary", Some(true)) => {}
+            ("format", _) if value == Some("text") => {}
+            ("format", _) => {
+                return Err(SqlError::unsupported("EXPLAIN with a FORMAT other than text"));
+            }
+            (
+                "analyze" | "costs" | "verbose" | "buffers" | "settings" | "wal" | "timing"
+                | "summary",
+                None,
+            ) => {
+                let message = format!("{name} requires a Boolean value");
+                return Err(SqlError::new(state::SYNTAX, message));
+            }
+            ("costs" | "verbose" | "buffers" | "settings" | "wal" | "timing" | "summary", _) => {
+                return Err(SqlError::unsupported(format!("this value of EXPLAIN's {name}")));
+            }
+            _ => {
+                let message = format!("unrecognized EXPLAIN option \"{name}\"");
+                return Err(SqlError::new(state::SYNTAX, message));
+            }
+        }
+    }
+    Ok(analyze)
+}
+
 /// Compiles a statement. `clean`: the transaction has not changed the catalog.
 async fn compile(
     engine: &Engine,
@@ -216,13 +257,24 @@ async fn compile(
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
     let (statement, explained) = match &source.statement {
-        Statement::Explain { statement, analyze, options, .. } => {
-            let analyze = *analyze
-                || options
-                    .iter()
-                    .flatten()
-                    .any(|option| option.name.value.eq_ignore_ascii_case("analyze"));
-            (&**statement, Some(analyze))
+        Statement::Explain {
+            describe_alias: _,
+            analyze,
+            verbose,
+            query_plan,
+            estimate,
+            statement,
+            format,
+            options,
+        } => {
+            if *query_plan || *estimate {
+                return Err(SqlError::unsupported("EXPLAIN of another dialect"));
+            }
+            if *verbose || format.is_some() {
+                return Err(SqlError::unsupported("EXPLAIN VERBOSE, or with a FORMAT"));
+            }
+            let options = options.as_deref().unwrap_or(&[]);
+            (&**statement, Some(*analyze || analyzes(options)?))
         }
         other => (other, None),
     };

@@ -180,6 +180,7 @@ impl Rel {
         if in_subquery > 0 {
             return Err(misplaced(name, "within a subquery"));
         }
+        let below: usize = self.inputs_mut().into_iter().map(|input| input.uses_of(number)).sum();
         match self {
             Rel::Join(join) => {
                 let (left, right) = (join.left.uses_of(number), join.right.uses_of(number));
@@ -201,12 +202,10 @@ impl Rel {
                     return Err(misplaced(name, place));
                 }
             }
-            Rel::Aggregate { input, .. } => {
-                if input.uses_of(number) > 0 {
-                    let message =
-                        "aggregate functions are not allowed in a recursive query's recursive term";
-                    return Err(SqlError::new("42P19", message));
-                }
+            Rel::Aggregate { .. } if below > 0 => {
+                let message =
+                    "aggregate functions are not allowed in a recursive query's recursive term";
+                return Err(SqlError::new("42P19", message));
             }
             _ => {}
         }

@@ -251,7 +251,7 @@ impl<'a> Writer<'a> {
         let has_own_sign = template.plus || template.minus;
         let brackets = template.brackets && (negative || !template.bare);
         let sign_written = match has_own_sign {
-            true => !(template.plus && !template.minus),
+            true => !template.plus || template.minus,
             false => !negative && template.bare && template.sign.is_none(),
         };
         let point = number.iter().position(|byte| *byte == b'.');
