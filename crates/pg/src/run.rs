@@ -80,8 +80,8 @@ pub(crate) fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Runs a statement, apart from other tasks if it is heavy. The outer error ends the connection: the statement of a disconnected client is
-/// dropped.
+/// Runs a statement, apart from other tasks if it is heavy. The outer error ends the connection:
+/// the statement of a disconnected client is dropped.
 pub(crate) async fn statement<T>(
     link: &mut Link,
     entry: &Entry,

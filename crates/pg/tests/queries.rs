@@ -1,4 +1,5 @@
-//! Tests queries of several relations over the wire: types, parameters, streaming, memory, cancellation.
+//! Tests queries of several relations over the wire: types, parameters, streaming, memory,
+//! cancellation.
 
 mod common;
 

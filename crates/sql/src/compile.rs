@@ -3,6 +3,7 @@
 use crate::bind::{self, Binder};
 use crate::by_query::{self, ByQuery, Draft};
 use crate::catalog::{self, Table};
+use crate::clauses;
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
@@ -201,10 +202,7 @@ fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
 fn only_table(
     factor: &TableFactor,
 ) -> Result<(&ast::ObjectName, Option<&ast::TableAlias>), SqlError> {
-    match factor {
-        TableFactor::Table { name, alias, .. } => Ok((name, alias.as_ref())),
-        other => Err(SqlError::unsupported(format!("changing {other}"))),
-    }
+    clauses::plain_table(factor).ok_or_else(|| SqlError::unsupported(format!("changing {factor}")))
 }
 
 /// Reads the options of EXPLAIN: returns true if ANALYZE is on. Options that would show more are
@@ -278,6 +276,7 @@ async fn compile(
         }
         other => (other, None),
     };
+    clauses::statement(statement)?;
     let mut tables = Vec::new();
     let (plan, params, columns) = match statement {
         Statement::Query(query) => match select::source(query) {

@@ -181,13 +181,18 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             done("RESET")
         }
         Statement::ShowVariable { variable } => show(session, variable),
-        Statement::Discard { object_type } => {
+        // Plans are made anew where they no longer fit; there are no sequences and no temporary
+        // tables.
+        Statement::Discard { object_type: ast::DiscardObject::PLANS } => done("DISCARD PLANS"),
+        Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => {
+            done("DISCARD SEQUENCES")
+        }
+        Statement::Discard { object_type: ast::DiscardObject::TEMP } => done("DISCARD TEMP"),
+        Statement::Discard { object_type: ast::DiscardObject::ALL } => {
             session.prepared.clear();
             session.portals.clear();
             session.reset(None)?;
-            if matches!(object_type, ast::DiscardObject::ALL) {
-                session.facts.token = Timestamp::ZERO;
-            }
+            session.facts.token = Timestamp::ZERO;
             done("DISCARD ALL")
         }
         Statement::Deallocate { name, .. } => {
@@ -287,8 +292,8 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
                 itself(session, &user.value, "SET SESSION AUTHORIZATION")
             }
         },
-        Set::SetTimeZone { value, .. } => {
-            session.set_in_transaction("timezone", &text(value), false)
+        Set::SetTimeZone { local, value } => {
+            session.set_in_transaction("timezone", &text(value), *local)
         }
         Set::SetNames { charset_name, .. } => {
             session.set_in_transaction("client_encoding", &charset_name.value, false)

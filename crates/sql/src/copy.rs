@@ -59,7 +59,10 @@ impl Session {
         for option in options {
             match option {
                 CopyOption::Format(format) if format.value.eq_ignore_ascii_case("text") => {}
-                CopyOption::Freeze(_) | CopyOption::Encoding(_) => {}
+                // Rows are never written in a form that has to be frozen later.
+                CopyOption::Freeze(_) => {}
+                CopyOption::Encoding(name)
+                    if matches!(name.to_lowercase().as_str(), "utf8" | "utf-8" | "unicode") => {}
                 CopyOption::Delimiter(c) if c.is_ascii() => delimiter = *c as u8,
                 CopyOption::Null(text) => null = text.clone().into_bytes(),
                 CopyOption::Header(on) => skip_header = *on,

@@ -531,6 +531,9 @@ async fn alter_table(
     let mut table = (*before).clone();
     for operation in &alter.operations {
         match operation {
+            AlterTableOperation::AddConstraint { not_valid: true, constraint: _ } => {
+                return Err(SqlError::unsupported("NOT VALID"));
+            }
             AlterTableOperation::AddConstraint {
                 constraint: TableConstraint::PrimaryKey(key),
                 ..
@@ -550,7 +553,15 @@ async fn alter_table(
                     .await?;
                 fill(txn, engine, &table).await?;
             }
-            AlterTableOperation::AddColumn { if_not_exists, column_def: def, .. } => {
+            AlterTableOperation::AddColumn { column_position: Some(_), .. } => {
+                return Err(SqlError::unsupported("ADD COLUMN FIRST or AFTER"));
+            }
+            AlterTableOperation::AddColumn {
+                column_keyword: _,
+                if_not_exists,
+                column_def: def,
+                column_position: None,
+            } => {
                 let column = column_def(def)?;
                 if table.column(&column.name).is_some() {
                     if *if_not_exists {

@@ -316,7 +316,7 @@ pub(crate) fn refuse_chains(
     }
 }
 
-/// What the parser may take for a statement.
+/// The room that the parser may take for a statement.
 pub(crate) struct Room {
     /// The stack in bytes.
     pub(crate) bytes: usize,

@@ -3,6 +3,7 @@
 use crate::aggregate::{Aggregate, Groups};
 use crate::bind::{Binder, Grouping, bind_items, position};
 use crate::catalog::Table;
+use crate::clauses;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{self, Expr, Scope};
@@ -19,7 +20,7 @@ use crate::turn::{self, Turn};
 use crate::types::Type;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Failure, Lock, Locking, Transaction};
-use sqlparser::ast::{self, GroupByExpr, SetExpr, TableFactor};
+use sqlparser::ast::{self, GroupByExpr, SetExpr};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -62,24 +63,13 @@ pub(crate) struct Sort {
 pub(crate) fn source(
     query: &ast::Query,
 ) -> Option<Option<(&ast::ObjectName, Option<&ast::TableAlias>)>> {
-    let SetExpr::Select(select) = &*query.body else { return None };
-    let plain = query.with.is_none()
-        && query.fetch.is_none()
-        && select.named_window.is_empty()
-        && select.qualify.is_none()
-        && select.into.is_none()
-        && !matches!(select.distinct, Some(ast::Distinct::On(_)));
-    if !plain {
+    let select = clauses::plain_select(query)?;
+    if matches!(select.distinct, Some(ast::Distinct::On(_))) {
         return None;
     }
     match select.from.as_slice() {
         [] => Some(None),
-        [only] if only.joins.is_empty() => match &only.relation {
-            TableFactor::Table { name, alias, args: None, .. } => {
-                Some(Some((name, alias.as_ref())))
-            }
-            _ => None,
-        },
+        [only] if only.joins.is_empty() => clauses::plain_table(&only.relation).map(Some),
         _ => None,
     }
 }

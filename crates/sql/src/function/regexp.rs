@@ -1,4 +1,4 @@
-//! What regular expressions find in a text.
+//! Functions that search a text by regular expressions.
 
 use super::of::*;
 use super::pattern::{compiled, folds};

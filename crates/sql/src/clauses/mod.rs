@@ -1,9 +1,15 @@
-//! Rejects clauses of CREATE and ALTER that the parser knows and Meridian does not: by name, never
+//! Rejects clauses that the parser knows and Meridian does not: by name, never
 //! ignored.
 //!
 //! Each syntax node is destructured field by field, so that a field of a newer parser does not
 //! compile until it is handled or rejected. Clauses that describe the existing behaviour (`USING
 //! btree`, `NOT DEFERRABLE`, `COLLATE "C"`) are accepted.
+
+mod query;
+mod session;
+
+pub(crate) use query::{plain_select, plain_table};
+pub(crate) use session::statement;
 
 use crate::error::{SqlError, state};
 use crate::limits;
