@@ -104,7 +104,7 @@ fn nests() -> Vec<(String, Outcome)> {
     all.push((format!("SELECT count(*) FROM t {joins}"), Value("12")));
     all.push((format!("{}SELECT 1", "EXPLAIN ".repeat(5_000)), TOO_DEEP));
     all.push((format!("CREATE TABLE d (a int{})", "[]".repeat(5_000)), TOO_DEEP));
-    all.push((nested("CONVERT(", "1", ", 2)", 200), TOO_DEEP));
+    all.push((nested("CONVERT(", "1", ", 2)", 200), Fails("42601")));
     all
 }
 
@@ -213,7 +213,8 @@ async fn a_hostile_corpus_harms_no_other_session_under_tapir() {
 
 /// Statements that only compute, for a long time.
 const ENDLESS: [&str; 4] = [
-    "SELECT count(*) FROM t a, t b, t c, t d, t e, t f, t g, t h WHERE a.a + h.a < 0",
+    "SELECT count(*) FROM t a, t b, t c, t d, t e, t f, t g, t h \
+     WHERE a.a + b.a + c.a + d.a + e.a + f.a + g.a + h.a < 0",
     "SELECT a.a FROM t a, t b, t c, t d, t e, t f ORDER BY a.b + b.b, c.b DESC, d.b + e.b * f.b",
     "SELECT sum(length(repeat('x', 1000000 + a.a))) FROM t a, t b, t c, t d, t e",
     "SELECT DISTINCT a.a + b.a * 12 + c.a * 144 + d.a FROM t a, t b, t c, t d, t e, t f, t g",
@@ -258,10 +259,10 @@ async fn the_statement_of_a_vanished_client_ends() {
     let server = start().await;
     let watcher = with_table(&server).await;
     for text in ENDLESS {
-        let client = server.client().await;
-        let run = tokio::spawn(async move { client.batch_execute(text).await });
+        let mut client = server.session().await;
+        client.send(common::query(text)).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
-        run.abort();
+        drop(client);
         let began = Instant::now();
         while server.counters.connections_open.load(Relaxed) > 1 {
             assert!(began.elapsed() < PATIENCE, "{text}: the session still runs");

@@ -104,7 +104,9 @@ impl Dialect for Bounded {
     }
 
     fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
-        self.postgres.is_reserved_for_identifier(keyword)
+        // No other reading of these, which PostgreSQL reserves, is tried after an error inside them.
+        matches!(keyword, Keyword::CASE | Keyword::CAST | Keyword::NOT)
+            || self.postgres.is_reserved_for_identifier(keyword)
     }
 
     fn is_custom_operator_part(&self, ch: char) -> bool {

@@ -30,6 +30,9 @@ pub(crate) const MOST_TOKENS: usize = 2_000_000;
 pub(crate) const DEEPEST_PARENTHESES: usize = 5_000;
 /// The deepest recursion of the parser in a statement without parentheses and operators.
 const LEAST_RECURSION: usize = 100;
+/// The deepest recursion of the parser: it takes some levels for a call or a subquery, and up to
+/// 80 KB of stack for each.
+const MOST_RECURSION: usize = 4_000;
 /// The levels of the parser's recursion for one of parentheses or operators.
 const RECURSION_PER_LEVEL: usize = 4;
 /// The longest chain of operators without a comma between them.
@@ -83,7 +86,7 @@ pub(crate) fn nested(exhausted: bool) -> SqlError {
         let detail = "The parser tried more alternatives inside each other than a statement of this length may take.";
         return SqlError::new(state::TOO_COMPLEX, message).detail(detail);
     }
-    too_deep("Calls, parentheses and subqueries inside each other", DEEPEST_EXPRESSION)
+    too_deep("The parser's levels inside each other", MOST_RECURSION)
 }
 
 /// Fails with 54011 for too many outputs.
@@ -311,7 +314,8 @@ pub(crate) fn refuse_chains(
         }
         (depth, _) => Ok(Room {
             bytes: parentheses * PARENTHESIS_BYTES + depth * OPERATOR_BYTES,
-            recursion: LEAST_RECURSION + (parentheses + depth) * RECURSION_PER_LEVEL,
+            recursion: (LEAST_RECURSION + (parentheses + depth) * RECURSION_PER_LEVEL)
+                .min(MOST_RECURSION),
         }),
     }
 }

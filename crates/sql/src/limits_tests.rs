@@ -129,7 +129,7 @@ fn nested_calls_do_not_double_the_work() {
     let from = format!("select * from {}t t t{}", "((select * from ".repeat(12), ") a)".repeat(12));
     assert!(refused(from).starts_with('4'));
     let error = refused(nested("1 + abs(1 + (2 * ", "1", "))", 2_000));
-    assert!(error.contains("inside each other: the limit is 5000"), "{error}");
+    assert!(error.contains("inside each other: the limit is 4000"), "{error}");
 }
 
 #[test]

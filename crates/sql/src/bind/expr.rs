@@ -36,6 +36,30 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
     })
 }
 
+/// Returns the operator that `OPERATOR(pg_catalog.+)` names, if it is one of the parser.
+fn plain_operator(op: &BinaryOperator) -> Option<BinaryOperator> {
+    let BinaryOperator::PGCustomBinaryOperator(parts) = op else { return None };
+    let sign = match parts.as_slice() {
+        [sign] => sign,
+        [schema, sign] if schema == "pg_catalog" => sign,
+        _ => return None,
+    };
+    Some(match sign.as_str() {
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "%" => BinaryOperator::Modulo,
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        _ => return None,
+    })
+}
+
 /// Returns the name of a field of EXTRACT.
 fn field_name(field: &ast::DateTimeField) -> String {
     match field {
@@ -381,6 +405,7 @@ impl Binder {
         op: &BinaryOperator,
         right: &ast::Expr,
     ) -> Result<Typed, SqlError> {
+        let op = &plain_operator(op).unwrap_or_else(|| op.clone());
         let compare = Compare::of_operator(op);
         let arith = match op {
             BinaryOperator::Plus => Some(Arith::Add),

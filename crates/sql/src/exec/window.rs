@@ -6,6 +6,7 @@ use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::memory::weight;
 use crate::physical::{Node, SortBy};
+use crate::turn;
 use crate::window::{Offsets, Partition};
 use meridian_txn::Future;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Window {
         let mut rows = all(self.input.as_mut(), cx).await?;
         let by: Vec<SortBy> = partition.iter().map(part).chain(order.iter().copied()).collect();
         if !by.is_empty() {
-            rows.sort_by(|a, b| compare(&by, a, b));
+            turn::sort(&mut rows, &mut cx.state.turn, |a, b| compare(&by, a, b)).await;
         }
         let mut offsets = Vec::with_capacity(calls.len());
         if !rows.is_empty() {
