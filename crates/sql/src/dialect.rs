@@ -104,7 +104,8 @@ impl Dialect for Bounded {
     }
 
     fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
-        // No other reading of these, which PostgreSQL reserves, is tried after an error inside them.
+        // No other reading of these, which PostgreSQL reserves, is tried after an error inside
+        // them.
         matches!(keyword, Keyword::CASE | Keyword::CAST | Keyword::NOT)
             || self.postgres.is_reserved_for_identifier(keyword)
     }

@@ -6,7 +6,8 @@
 //! all below those of users' tables, and they have no versions: nothing can change them.
 //!
 //! Many of PostgreSQL's tables are here and empty (`is_always_empty`): the objects that they list
-//! do not exist. Object ids are integers; lists of system types are texts as PostgreSQL prints them.
+//! do not exist. Object ids are integers; lists of system types are texts as PostgreSQL prints
+//! them.
 //!
 //! `meridian` is a third schema, with tables that PostgreSQL does not have; `pg_namespace` does
 //! not list it.
