@@ -3,6 +3,8 @@
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::limits;
+use crate::memory;
 use crate::number;
 use crate::types::Type;
 use rust_decimal::RoundingStrategy;
@@ -110,6 +112,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         (Datum::Bool(b), Type::Int4) => Datum::Int4(b.into()),
         (Datum::Int4(n), Type::Bool) => Datum::Bool(n != 0),
         (other, to) if to.is_text() => {
+            limits::check_value(memory::behind(&other))?;
             let text = match other {
                 Datum::Bool(b) => if b { "true" } else { "false" }.to_owned(),
                 ref other => other.to_text(Type::Text).unwrap_or_default(),

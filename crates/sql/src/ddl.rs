@@ -16,6 +16,7 @@ use crate::kv;
 use crate::names;
 use crate::plan::Target;
 use crate::scan::Cursor;
+use crate::types::Type;
 use crate::work::Work;
 use crate::write;
 use meridian_txn::{Lock, SchemaVersion, Transaction};
@@ -189,12 +190,11 @@ fn duplicate(name: &str) -> SqlError {
 }
 
 fn column_def(def: &ast::ColumnDef) -> Result<ColumnDef, SqlError> {
-    let mut column = ColumnDef {
-        name: names::fold(&def.name),
-        ty: names::data_type(&def.data_type)?,
-        not_null: false,
-        default: None,
-    };
+    let ty = names::data_type(&def.data_type)?;
+    if matches!(ty, Type::Object(_) | Type::Int2Vector) {
+        return Err(SqlError::unsupported(format!("a column of type {ty}")));
+    }
+    let mut column = ColumnDef { name: names::fold(&def.name), ty, not_null: false, default: None };
     for option in &def.options {
         match &option.option {
             ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => column.not_null = true,

@@ -242,6 +242,10 @@ impl Insert {
                         ));
                     }
                     let targets = targets[..select.columns.len()].to_vec();
+                    // A literal takes its column's type, which the plan of the query sees to.
+                    if refuse_unassignable(&table, &select.columns, &targets).is_err() {
+                        return Err(SqlError::unsupported("this source of INSERT"));
+                    }
                     Source::Select(Box::new(select), targets, defaults)
                 }
             },

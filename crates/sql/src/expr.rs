@@ -5,7 +5,7 @@ use crate::cast;
 use crate::consistency::Guarantees;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::function::{self, Function};
+use crate::function::{self, Function, Volatility};
 use crate::logical::Subquery;
 use crate::memory::{self, Held, QueryMemory};
 use crate::number;
@@ -441,7 +441,13 @@ impl Expr {
     /// True if it needs no column of the row, so that the value is known when the statement starts.
     pub(crate) fn is_row_free(&self) -> bool {
         let mut free = true;
-        self.walk(&mut |part| free &= !matches!(part, Expr::Column(_)));
+        self.walk(&mut |part| {
+            free &= match part {
+                Expr::Column(_) => false,
+                Expr::Call(function, _) => function.volatility != Volatility::Volatile,
+                _ => true,
+            }
+        });
         free
     }
 

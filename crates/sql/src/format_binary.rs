@@ -1,6 +1,7 @@
 //! PostgreSQL's binary format of values.
 
 use crate::array::{Array, Dimension, MOST_DIMENSIONS};
+use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
@@ -57,7 +58,8 @@ impl Datum {
             bytes.try_into().map_err(|_| incorrect(ty))
         }
         let text = || {
-            std::str::from_utf8(bytes).map_err(|_| {
+            let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+            text.ok_or_else(|| {
                 SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\"")
             })
         };
@@ -75,9 +77,14 @@ impl Datum {
             Type::Char(_) => Datum::text(text()?.trim_end_matches(' ')),
             Type::Bytea => Datum::Bytes(Bytes::copy_from_slice(bytes)),
             Type::Uuid => Datum::Uuid(uuid::Uuid::from_bytes(fixed(ty, bytes)?)),
-            Type::Date => Datum::Date(i32::from_be_bytes(fixed(ty, bytes)?)),
-            Type::Timestamp => Datum::Timestamp(i64::from_be_bytes(fixed(ty, bytes)?)),
-            Type::TimestampTz => Datum::TimestampTz(i64::from_be_bytes(fixed(ty, bytes)?)),
+            Type::Date => {
+                let days = i32::from_be_bytes(fixed(ty, bytes)?);
+                let is_known = datetime::is_infinite_date(days)
+                    || datetime::date_in_range(days.into()).is_some();
+                Datum::Date(is_known.then_some(days).ok_or_else(datetime::date_overflow)?)
+            }
+            Type::Timestamp => Datum::Timestamp(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),
+            Type::TimestampTz => Datum::TimestampTz(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),
             Type::Array(element) => Datum::Array(read_array(element.ty(), bytes)?.into()),
             Type::Int2Vector => Datum::Array(read_array(Type::Int2, bytes)?.into()),
             Type::Object(_) => {
@@ -99,6 +106,12 @@ impl Datum {
             }
         })
     }
+}
+
+/// Returns a timestamp that is in the range of the type. Fails with 22008 for another.
+fn micros(us: i64) -> Result<i64, SqlError> {
+    let is_known = datetime::is_infinite(us) || datetime::timestamp_in_range(us.into()).is_some();
+    is_known.then_some(us).ok_or_else(datetime::timestamp_overflow)
 }
 
 /// Writes the number of dimensions, whether there are NULLs, the element's object id, the length
@@ -124,6 +137,7 @@ fn write_array(array: &Array, ty: Type, out: &mut Vec<u8>) {
 }
 
 fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
+    let element = element.base();
     let ty = element.array();
     let mut rest = bytes;
     let mut number = || -> Result<i32, SqlError> {
@@ -160,8 +174,7 @@ fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
         let length = usize::try_from(length).map_err(|_| incorrect(ty))?;
         let (value, others) = others.split_at_checked(length).ok_or_else(|| incorrect(ty))?;
         rest = others;
-        let datum = Datum::from_binary(element, value)?;
-        values.push(crate::cast::cast(datum, element, false)?);
+        values.push(Datum::from_binary(element, value)?);
     }
     if !rest.is_empty() {
         return Err(incorrect(ty));

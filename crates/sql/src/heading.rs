@@ -64,6 +64,9 @@ fn output(query: &ast::Query) -> Option<(String, bool)> {
 
 /// Returns `pg_type`'s name of a type.
 fn type_name(ty: &ast::DataType) -> Option<String> {
+    if let ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) = ty {
+        return type_name(element);
+    }
     if let Ok(ty) = names::data_type(ty) {
         return Some(
             match ty {

@@ -632,12 +632,31 @@ impl Measure {
     }
 }
 
+fn is_row(expr: &Expr) -> bool {
+    match expr {
+        Expr::Tuple(_) => true,
+        Expr::Nested(inner) => is_row(inner),
+        _ => false,
+    }
+}
+
 /// Returns the size of an expression, from the sizes of its parts.
 fn repeated(expr: &Expr, frame: &Frame) -> u64 {
     let first = frame.first.unwrap_or(0);
     let more = |times: usize| frame.sum.saturating_add(first.saturating_mul(times as u64));
     match expr {
+        Expr::Between { expr, .. } if is_row(expr) => frame.sum.saturating_mul(4),
         Expr::Between { .. } => more(1),
+        // A row is compared by each of its columns twice, once for being equal.
+        Expr::BinaryOp {
+            left,
+            op:
+                BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq,
+            ..
+        } if is_row(left) => frame.sum.saturating_mul(2),
+        Expr::AnyOp { left, .. } | Expr::AllOp { left, .. } if is_row(left) => {
+            frame.sum.saturating_mul(2)
+        }
         Expr::Case { operand: Some(_), conditions, .. } => more(conditions.len().saturating_sub(1)),
         Expr::InList { list, .. } => more(list.len().min(LONGEST_REPEATING_LIST).saturating_sub(1)),
         _ => frame.sum,

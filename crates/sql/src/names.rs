@@ -122,6 +122,9 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         DataType::Bytea => Type::Bytea,
         DataType::Uuid => Type::Uuid,
         DataType::Date => Type::Date,
+        DataType::Timestamp(Some(0..6), _) => {
+            return Err(SqlError::unsupported("a timestamp with a precision"));
+        }
         DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             Type::Timestamp
         }
@@ -148,7 +151,13 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         }
         // A length and further dimensions are no part of the type.
         DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
-            data_type(element)?.array()
+            match data_type(element)? {
+                // Each element would be as long as the type allows when it is shown.
+                ty @ (Type::Object(_) | Type::Char(2..)) => {
+                    return Err(SqlError::unsupported(format!("an array of {ty}")));
+                }
+                ty => ty.array(),
+            }
         }
         other => {
             return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))

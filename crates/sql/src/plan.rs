@@ -331,8 +331,11 @@ impl Span {
                     _ => Vec::new(),
                 },
             };
-            let values: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
-            if prefixes.len() > 1 && prefixes.len().saturating_mul(values.len()) > MOST_SPANS {
+            let mut values: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
+            values.sort_by(|a, b| a.order(b));
+            values.dedup_by(|a, b| a.order(b).is_eq());
+            let made = out.len().saturating_add(prefixes.len().saturating_mul(values.len()));
+            if (prefixes.len() > 1 || !out.is_empty()) && made > MOST_SPANS {
                 let whole = prefixes.iter().map(|prefix| Target::Range(kv::prefix_range(prefix)));
                 out.extend(whole);
                 return Ok(());

@@ -120,6 +120,11 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
             sort.push(Sort { expr, descending, nulls_first });
         }
     }
+    let is_distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
+    if is_distinct && sort.iter().any(|sort| !outputs.contains(&sort.expr)) {
+        let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+        return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+    }
     let aggregates = binder.end_clause();
     let grouped = !group_by.is_empty() || select.having.is_some() || !aggregates.is_empty();
     let groups = grouped.then(|| {
@@ -129,12 +134,18 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
     });
     let groups = groups.transpose()?;
     binder.begin_clause("LIMIT", false);
-    let count = |binder: &mut Binder, expr: &Option<&ast::Expr>| match expr {
-        Some(expr) => {
-            let bound = binder.bind(expr)?;
-            binder.coerce(bound, Type::Int8, false).map(Some)
+    let count = |binder: &mut Binder, expr: &Option<&ast::Expr>, clause: &str| {
+        let Some(expr) = expr else { return Ok(None) };
+        let bound = binder.bind(expr)?;
+        let count = binder.coerce(bound, Type::Int8, false)?;
+        let mut varies = false;
+        count.walk(&mut |part| varies |= matches!(part, Expr::Column(_)));
+        if varies {
+            let message = format!("argument of {clause} must not contain variables");
+            return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message)
+                .at(names::expr_position(expr)));
         }
-        None => Ok(None),
+        Ok(Some(count))
     };
     let (limit, offset) = match &query.limit_clause {
         Some(ast::LimitClause::LimitOffset { limit, offset, .. }) => {
@@ -143,7 +154,7 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         Some(ast::LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
         None => (None, None),
     };
-    let (limit, offset) = (count(binder, &limit)?, count(binder, &offset)?);
+    let (limit, offset) = (count(binder, &limit, "LIMIT")?, count(binder, &offset, "OFFSET")?);
     // The last place is for the row's commit timestamp.
     let mut wanted = vec![false; table.as_ref().map_or(0, |table| table.columns.len() + 1)];
     filter.iter().for_each(|expr| expr.mark(&mut wanted));

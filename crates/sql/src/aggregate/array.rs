@@ -28,7 +28,7 @@ impl Accumulator for Gathered {
         held.add(weight(args))?;
         limits::check_value((self.parts.len() + 1).saturating_mul(size_of::<Datum>()))?;
         if let Some(Datum::Null) = args.first()
-            && self.parts.iter().any(|part| matches!(part, Datum::Array(_)))
+            && matches!(self.parts.first(), Some(Datum::Array(_)))
         {
             let message = "cannot accumulate null arrays";
             return Err(SqlError::new("22004", message));

@@ -45,8 +45,10 @@ impl Array {
         f.write_char('}')
     }
 
-    /// Parses an array. Fails with 22P02 for text that is none, and as its elements do.
+    /// Parses an array; limits of length and scale are not applied here. Fails with 22P02 for text
+    /// that is none, and as its elements do.
     pub(crate) fn from_text(element: Type, text: &str) -> Result<Array, SqlError> {
+        let element = element.base();
         let mut reader = Reader { text, at: 0, element, values: Vec::new(), lengths: Vec::new() };
         let bounds = reader.bounds()?;
         reader.blanks();
@@ -272,10 +274,7 @@ impl Reader<'_> {
         let is_null = !is_quoted && !quoted && text.eq_ignore_ascii_case("null");
         self.values.push(match is_null {
             true => Datum::Null,
-            false => {
-                let datum = Datum::from_text(self.element, &text)?;
-                crate::cast::cast(datum, self.element, false)?
-            }
+            false => Datum::from_text(self.element, &text)?,
         });
         Ok(())
     }

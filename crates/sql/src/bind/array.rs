@@ -40,6 +40,9 @@ impl Binder {
             }
             None => self.meet(&bound)?.unwrap_or(Type::Text),
         };
+        if let Type::Object(_) = element {
+            return Err(SqlError::unsupported(format!("an array of {element}")));
+        }
         let has_arrays = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));
         let element = element.element().unwrap_or(element);
         let of_part = if has_arrays { element.array() } else { element };
@@ -154,7 +157,13 @@ impl Binder {
         }
         let right = match left.ty {
             Some(ty) => self.bind_array_of(array, ty)?,
-            None => self.bind(array)?,
+            None => match self.bind(array)? {
+                Typed { expr, ty: None } => {
+                    let texts = Type::Text.array();
+                    Typed::of(self.coerce(Typed { expr, ty: None }, texts, false)?, texts)
+                }
+                typed => typed,
+            },
         };
         let Some(element) = right.ty.and_then(Type::element) else {
             let message = "op ANY/ALL (array) requires array on right side";

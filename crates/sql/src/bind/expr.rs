@@ -342,11 +342,15 @@ impl Binder {
     ) -> Result<Typed, SqlError> {
         let mut results = Vec::new();
         let mut guards = Vec::new();
+        let operand = operand.map(|operand| self.bind(operand)).transpose()?;
+        if operand.as_ref().is_some_and(|operand| operand.expr.is_volatile()) {
+            return Err(SqlError::unsupported("CASE of an operand that differs each time"));
+        }
         for when in conditions {
-            guards.push(match operand {
-                Some(operand) => {
-                    let (left, right) = (self.bind(operand)?, self.bind(&when.condition)?);
-                    self.compare(Compare::Eq, left, right, "=")?
+            guards.push(match &operand {
+                Some(left) => {
+                    let right = self.bind(&when.condition)?;
+                    self.compare(Compare::Eq, left.clone(), right, "=")?
                 }
                 None => self.bind_bool(&when.condition, "CASE/WHEN")?,
             });

@@ -304,6 +304,9 @@ impl Binder {
         if name.0.len() == 1
             && let Some(at) = self.named.iter().rposition(|named| named.name == folded)
         {
+            if let Some(error) = &self.named[at].refused {
+                return Err(error.clone());
+            }
             let (number, outputs) = (self.named[at].number, self.named[at].outputs.clone());
             let of = outputs.iter().map(|output| output.id).collect();
             let mut fresh = Vec::with_capacity(outputs.len());

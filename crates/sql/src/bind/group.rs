@@ -120,6 +120,10 @@ impl Binder {
         let aggregates: BTreeSet<_> = aggregates.chain(marks).collect();
         let windows = level.windows.iter().flat_map(|windows| &windows.calls);
         let windows: BTreeSet<_> = windows.map(|call| call.id).collect();
+        let sets: BTreeSet<_> = level.sets.iter().flatten().map(|(id, ..)| *id).collect();
+        if expr.names_any(&sets) {
+            return Err(SqlError::unsupported("a set-returning function in GROUP BY"));
+        }
         if expr.names_any(&aggregates) {
             let message = "aggregate functions are not allowed in GROUP BY";
             return Err(SqlError::new(state::GROUPING, message));
@@ -172,6 +176,9 @@ impl Binder {
                     match nested(set) {
                         Some(inner) => all.extend(self.bind_element(&inner, items, grouping)?),
                         None => all.push(self.bind_keys(set, items, grouping)?),
+                    }
+                    if all.len() > MOST_GROUPING_SETS {
+                        return Err(too_many_sets());
                     }
                 }
                 all

@@ -71,6 +71,8 @@ struct NamedQuery {
     name: String,
     number: usize,
     outputs: Vec<Output>,
+    /// The error of naming it here, in a recursive query.
+    refused: Option<SqlError>,
 }
 
 /// Binds the expressions of one statement.

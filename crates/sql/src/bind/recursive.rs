@@ -68,6 +68,14 @@ impl Binder {
             self.named_count += 1;
             let mut bound = match union_of(query).filter(|_| *recursive) {
                 Some(union) => self.bind_recursive(&name, union, &alias.columns)?,
+                None if *recursive => {
+                    let message = format!(
+                        "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
+                    );
+                    self.refusing(&name, SqlError::new("42P19", message), |binder| {
+                        binder.bind_query(query)
+                    })?
+                }
                 None => self.bind_query(query)?,
             };
             if alias.columns.len() > bound.outputs.len() {
@@ -80,12 +88,26 @@ impl Binder {
             }
             rename(&mut bound.outputs, &alias.columns);
             let outputs = bound.outputs;
-            self.named.push(NamedQuery { name, number, outputs });
+            self.named.push(NamedQuery { name, number, outputs, refused: None });
             let once = matches!(materialized, Some(ast::CteAsMaterialized::Materialized))
                 || bound.rel.is_volatile();
             definitions.push((number, bound.rel, once));
         }
         Ok(definitions)
+    }
+
+    /// Binds something that may not name a recursive query.
+    fn refusing<T>(
+        &mut self,
+        name: &str,
+        error: SqlError,
+        bind: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let (name, outputs) = (name.to_owned(), Vec::new());
+        self.named.push(NamedQuery { name, number: usize::MAX, outputs, refused: Some(error) });
+        let bound = bind(self);
+        self.named.pop();
+        bound
     }
 
     /// Binds a query of WITH RECURSIVE, whose second side may name the query itself.
@@ -97,11 +119,8 @@ impl Binder {
     ) -> Result<Bound, SqlError> {
         let number = self.named_count;
         self.named_count += 1;
-        let mut first = self.bind_side(union.first).map_err(|error| {
-            let is_own = error.sqlstate == state::UNDEFINED_TABLE
-                && error.message == format!("relation \"{name}\" does not exist");
-            if is_own { misplaced(name, "within its non-recursive term") } else { error }
-        })?;
+        let refused = misplaced(name, "within its non-recursive term");
+        let mut first = self.refusing(name, refused, |binder| binder.bind_side(union.first))?;
         rename(&mut first.outputs, columns);
         let mut outputs = Vec::with_capacity(first.outputs.len());
         let mut types = Vec::with_capacity(first.outputs.len());
@@ -111,7 +130,8 @@ impl Binder {
             outputs.push(Output { id, name: output.name.clone(), unknown: false });
             types.push(ty);
         }
-        let named = NamedQuery { name: name.to_owned(), number, outputs: outputs.clone() };
+        let (name_of, outputs_of) = (name.to_owned(), outputs.clone());
+        let named = NamedQuery { name: name_of, number, outputs: outputs_of, refused: None };
         self.named.push(named);
         let step = self.bind_side(union.step);
         self.named.pop();
@@ -144,12 +164,17 @@ impl Binder {
                     ..error
                 })?,
             };
-            if let Some(overall) = overall.filter(|overall| overall.base() != ty.base()) {
+            // A length or a scale holds only if both sides have it.
+            let is_limited = ty.modifier() >= 0 && of_step.modifier() != ty.modifier();
+            let overall = match overall {
+                Some(overall) if overall.base() != ty.base() => Some(overall),
+                Some(overall) if is_limited && !output.unknown => Some(overall.base()),
+                _ => None,
+            };
+            if let Some(overall) = overall {
                 let message = format!(
-                    "recursive query \"{name}\" column {} has type {} in non-recursive term but type {} overall",
+                    "recursive query \"{name}\" column {} has type {ty} in non-recursive term but type {overall} overall",
                     at + 1,
-                    ty.name(),
-                    overall.name()
                 );
                 return Err(SqlError::new(state::TYPE_MISMATCH, message)
                     .hint("Cast the output of the non-recursive term to the correct type."));

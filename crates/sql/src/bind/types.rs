@@ -96,6 +96,11 @@ impl Binder {
             }
             (Some(ty), None) => (left.expr.clone(), self.coerce_side(right, ty)?),
             (None, Some(ty)) => (self.coerce_side(left, ty)?, right.expr),
+            (Some(a), Some(b))
+                if a.base() != b.base() && (a.element().is_some() || b.element().is_some()) =>
+            {
+                return Err(Self::no_operator(shown, Some(a), Some(b)));
+            }
             (Some(a), Some(b)) if a.base() == b.base() || (a.is_integer() && b.is_integer()) => {
                 (left.expr, right.expr)
             }

@@ -91,6 +91,9 @@ pub(crate) fn plain_table(factor: &TableFactor) -> Option<(&ObjectName, Option<&
     else {
         return None;
     };
-    let is_plain = with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty();
+    let names_columns =
+        alias.as_ref().is_some_and(|alias| !alias.columns.is_empty() || alias.at.is_some());
+    let is_plain =
+        !names_columns && with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty();
     is_plain.then_some((name, alias.as_ref()))
 }

@@ -8,6 +8,7 @@ use super::{CHUNK_ROWS, Context, Operator, Row, all, start};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Expr, Scope};
+use crate::interval::Interval;
 use crate::key;
 use crate::memory::weight;
 use crate::physical::{self, How, Kind, Node};
@@ -135,6 +136,12 @@ fn write_exactly(datum: &Datum, out: &mut Vec<u8>) {
     match datum {
         Datum::Numeric(n) => out.push(n.scale() as u8),
         Datum::Float8(x) => out.extend(x.to_bits().to_be_bytes()),
+        Datum::Interval(Interval { months, days, micros }) => {
+            out.extend(months.to_be_bytes());
+            out.extend(days.to_be_bytes());
+            out.extend(micros.to_be_bytes());
+        }
+        Datum::Array(array) => array.values().iter().for_each(|value| write_exactly(value, out)),
         _ => {}
     }
 }
@@ -308,7 +315,7 @@ impl physical::Join {
                 if ended || !goes_on {
                     cx.state.held.free(running.held);
                 }
-                if let (true, Some(rows)) = (ended, running.rows.take()) {
+                if ended && let Some(rows) = running.rows.take() {
                     known.count += rows.len() + 1;
                     let bytes: usize = rows.iter().map(|row| weight(row)).sum();
                     cx.state.held.add(running.outer.len() + bytes + 64)?;

@@ -91,11 +91,11 @@ async fn next_partition(
             let mut values = Vec::with_capacity(rows.len());
             for at in 0..rows.len() {
                 let (value, steps) = running.value(at, &mut cx.state.held)?;
+                cx.state.held.add(weight(std::slice::from_ref(&value)))?;
                 values.push(value);
                 cx.pause(steps).await;
             }
             running.end(&mut cx.state.held);
-            cx.state.held.add(weight(&values))?;
             columns.push(values);
         }
     }

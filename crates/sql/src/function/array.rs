@@ -7,6 +7,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::limits;
+use crate::memory;
 use crate::types::Type;
 use std::sync::Arc;
 
@@ -267,6 +268,9 @@ fn fill(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if lengths.len() > MOST_DIMENSIONS {
         return Err(mismatch());
     }
+    if let Datum::Array(_) = args[0] {
+        return Err(SqlError::new(state::UNDEFINED_OBJECT, "an array's element is no array"));
+    }
     let wrong = || SqlError::new(state::TOO_LARGE, "array size exceeds the maximum allowed");
     let mut count = 1usize;
     let mut dimensions = Vec::with_capacity(lengths.len());
@@ -276,7 +280,8 @@ fn fill(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         dimensions.push(Dimension { lower: *lower as i32, length });
     }
     let count = if dimensions.is_empty() { 0 } else { count };
-    limits::check_value(count.saturating_mul(size_of::<Datum>()))?;
+    let one = size_of::<Datum>() + memory::behind(&args[0]);
+    limits::check_value(count.saturating_mul(one))?;
     let element = args[0].type_of().unwrap_or(Type::Text);
     made(Array::with(element, dimensions, vec![args[0].clone(); count])?)
 }
@@ -307,8 +312,14 @@ fn to_string(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 /// The parts of a text between delimiters; its characters for a NULL delimiter. A part that is
 /// equal to the third argument is NULL.
-pub(super) fn parts(args: &[Datum]) -> Option<Vec<Datum>> {
-    let Datum::Text(text) = &args[0] else { return None };
+pub(super) fn parts(args: &[Datum]) -> Result<Option<Vec<Datum>>, SqlError> {
+    let Datum::Text(text) = &args[0] else { return Ok(None) };
+    let count = match &args[1] {
+        Datum::Text(delimiter) if !delimiter.is_empty() => text.matches(&**delimiter).count(),
+        Datum::Text(_) => 1,
+        _ => text.len(),
+    };
+    limits::check_value(count.saturating_mul(PART_BYTES))?;
     let parts: Vec<&str> = match &args[1] {
         _ if text.is_empty() => Vec::new(),
         Datum::Text(delimiter) if delimiter.is_empty() => vec![text],
@@ -320,11 +331,14 @@ pub(super) fn parts(args: &[Datum]) -> Option<Vec<Datum>> {
         part if null == Some(&part) => Datum::Null,
         part => part,
     };
-    Some(parts.into_iter().map(part).collect())
+    Ok(Some(parts.into_iter().map(part).collect()))
 }
 
+/// The memory of a part of a text, besides its characters.
+pub(super) const PART_BYTES: usize = 2 * size_of::<Datum>() + 48;
+
 fn of_string(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    match parts(args) {
+    match parts(args)? {
         Some(parts) => made(Array::of(Type::Text, parts)?),
         None => Ok(Datum::Null),
     }

@@ -145,7 +145,14 @@ fn found(
             Ok(oid) => oid,
             Err(_) => by_name(name)?,
         },
-        _ => whole_at(args, 0)? as u32,
+        _ => {
+            // A negative integer has the bits of a large id.
+            let oid = whole_at(args, 0)?;
+            let of_bits = i32::try_from(oid).map(|oid| oid as u32);
+            of_bits
+                .or_else(|_| u32::try_from(oid))
+                .map_err(|_| SqlError::new(state::OUT_OF_RANGE, "OID out of range"))?
+        }
     };
     let unknown = || if oid == 0 { "-".to_owned() } else { oid.to_string() };
     Ok(Datum::Object(oid, name_of(oid).unwrap_or_else(unknown).into()))

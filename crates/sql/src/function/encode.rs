@@ -113,10 +113,7 @@ fn check_utf8(name: &str) -> Result<(), SqlError> {
 
 fn convert_from(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     check_utf8(text_at(args, 1)?)?;
-    let text = std::str::from_utf8(bytes_at(args, 0)?).map_err(|_| {
-        SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\"")
-    })?;
-    Ok(Datum::text(text))
+    Datum::from_binary(Type::Text, bytes_at(args, 0)?)
 }
 
 fn convert_to(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -210,7 +207,7 @@ fn format(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
             }
             ('I', Some(text)) => quoted(&text),
             (_, None) => "NULL".to_owned(),
-            (_, Some(text)) => format!("'{}'", text.replace('\'', "''")),
+            (_, Some(text)) => super::text::quoted(&text),
         };
         let padding = width.unwrap_or(0).saturating_sub(text.chars().count());
         limits::check_value(out.len().saturating_add(text.len()).saturating_add(padding))?;

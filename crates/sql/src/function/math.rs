@@ -100,7 +100,7 @@ fn overflow() -> SqlError {
 /// Returns a numeric with as many decimal places as PostgreSQL gives a value of about
 /// `10^weight`, and no fewer than `least`.
 fn scaled(n: Decimal, weight: f64, least: u32) -> Result<Datum, SqlError> {
-    let places = (16 - weight.trunc() as i64).clamp(0, 28) as u32;
+    let places = (16.0 - weight.trunc()).clamp(0.0, 28.0) as u32;
     let places = places.max(least);
     let mut n = n.round_dp_with_strategy(places, RoundingStrategy::MidpointAwayFromZero);
     n.rescale(places);
@@ -133,7 +133,11 @@ fn negate(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 fn ceil(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(match &args[0] {
         Datum::Float8(x) => Datum::Float8(x.ceil()),
-        _ => Datum::Numeric(decimal_at(args, 0)?.ceil()),
+        // There is no negative zero.
+        _ => match decimal_at(args, 0)?.ceil() {
+            zero if zero.is_zero() => Datum::Numeric(zero.abs()),
+            n => Datum::Numeric(n),
+        },
     })
 }
 

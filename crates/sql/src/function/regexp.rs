@@ -1,5 +1,6 @@
 //! Functions that search a text by regular expressions.
 
+use super::array::PART_BYTES;
 use super::of::*;
 use super::pattern::{compiled, folds};
 use super::{Function, Out, Rows, text_at, whole_at};
@@ -7,6 +8,7 @@ use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::limits;
 use crate::types::Type;
 use std::sync::Arc;
 
@@ -64,9 +66,14 @@ fn all(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
     let most = if flags.contains('g') { usize::MAX } else { 1 };
     let text = text_at(args, 0)?;
     let found = compiled(text_at(args, 1)?, folds(flags)?, |regex| {
-        regex.captures_iter(text).take(most).map(|found| groups(&found)).collect::<Vec<_>>()
-    })?;
-    Ok(Box::new(found.into_iter().map(|groups| Ok(vec![groups?]))))
+        let mut all = Vec::new();
+        for found in regex.captures_iter(text).take(most) {
+            all.push(groups(&found)?);
+            limits::check_value(all.len().saturating_mul(2 * PART_BYTES))?;
+        }
+        Ok::<_, SqlError>(all)
+    })??;
+    Ok(Box::new(found.into_iter().map(|groups| Ok(vec![groups]))))
 }
 
 fn like(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -111,11 +118,12 @@ fn split(args: &[Datum], name: &str) -> Result<Vec<Datum>, SqlError> {
                 continue;
             }
             parts.push(Datum::text(&text[from..found.start()]));
+            limits::check_value(parts.len().saturating_mul(PART_BYTES))?;
             from = found.end();
         }
         parts.push(Datum::text(&text[from..]));
-        parts
-    })
+        Ok(parts)
+    })?
 }
 
 fn split_rows(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {

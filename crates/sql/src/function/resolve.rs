@@ -209,6 +209,10 @@ fn finish<F: Form>(function: &'static F, args: &[Option<Type>]) -> Option<Call<F
             });
         }
     }
+    let is_of_arrays = function.params().contains(&Param::Array) || function.result() == Out::Array;
+    if is_of_arrays && matches!(common, Some(Type::Object(_))) {
+        return None;
+    }
     let common = common.unwrap_or(Type::Text);
     let params = args.iter().enumerate().map(|(at, arg)| match (function.param(at), arg) {
         (Param::Of(ty), _) => Some(ty),

@@ -74,6 +74,7 @@ fn gen_random_uuid(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 /// At least 0, and less than 1: 53 random bits.
 fn random(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let bits = uuid::Uuid::new_v4().as_u128() as u64 >> 11;
+    // The two highest bits of the lower half are fixed.
+    let bits = (uuid::Uuid::new_v4().as_u128() as u64) << 2 >> 11;
     Ok(Datum::Float8(bits as f64 / (1u64 << 53) as f64))
 }

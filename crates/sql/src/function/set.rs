@@ -89,6 +89,6 @@ fn times(args: &[Datum], made: fn(i64) -> Datum) -> Result<Rows, SqlError> {
 
 /// The parts of a text between delimiters.
 fn split(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
-    let parts = super::array::parts(args).unwrap_or_default();
+    let parts = super::array::parts(args)?.unwrap_or_default();
     Ok(Box::new(parts.into_iter().map(|part| Ok(vec![part]))))
 }

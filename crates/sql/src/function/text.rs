@@ -276,7 +276,8 @@ fn md5(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     made(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn quoted(text: &str) -> String {
+/// Returns a literal of a text.
+pub(super) fn quoted(text: &str) -> String {
     let prefix = if text.contains('\\') { "E" } else { "" };
     format!("{prefix}'{}'", text.replace('\'', "''").replace('\\', "\\\\"))
 }
@@ -289,7 +290,7 @@ fn quote_nullable(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if args[0].is_null() {
         return Ok(Datum::text("NULL"));
     }
-    made(crate::system::quoted(text_at(args, 0)?))
+    made(quoted(text_at(args, 0)?))
 }
 
 /// Quotes a name unless it is one as it stands: small letters, digits and underscores, and no
@@ -301,7 +302,12 @@ fn quote_ident(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 fn join(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     limits::check_room(args.iter().map(memory::behind).sum(), scope)?;
     let mut out = String::new();
-    args.iter().for_each(|arg| _ = arg.write_text(Type::Text, &mut out));
+    for arg in args {
+        match arg {
+            Datum::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+            arg => _ = arg.write_text(Type::Text, &mut out),
+        }
+    }
     made(out)
 }
 

@@ -117,7 +117,7 @@ fn full(join: Join, next: &mut ColumnId) -> Rel {
 fn replace_in_aggregate(input: Rel, aggregate: &mut Aggregate, next: &mut ColumnId) -> Rel {
     let (mut input, mut guards) = (input, Vec::new());
     if let Some(filter) = &mut aggregate.filter {
-        input = replace(input, filter, &[], next);
+        input = once(replace(input, filter, &[], next), filter, next);
         guards.push(filter.clone());
     }
     let order = aggregate.order.iter_mut().map(|key| &mut key.expr);
@@ -126,6 +126,19 @@ fn replace_in_aggregate(input: Rel, aggregate: &mut Aggregate, next: &mut Column
         .iter_mut()
         .chain(order)
         .fold(input, |input, expr| replace(input, expr, &guards, next))
+}
+
+/// Makes an expression that differs each time a column of the input, since it is used twice: as the
+/// guard of a subquery, and in its own place.
+fn once(input: Rel, expr: &mut Expr, next: &mut ColumnId) -> Rel {
+    if !expr.is_volatile() {
+        return input;
+    }
+    let id = fresh(next);
+    let passed = input.columns().into_iter().map(|id| (id, Expr::Column(id)));
+    let computed = (id, std::mem::replace(expr, Expr::Column(id)));
+    let outputs = passed.chain([computed]).collect();
+    Rel::Project { input: Box::new(input), outputs }
 }
 
 fn fresh(next: &mut ColumnId) -> ColumnId {
@@ -221,14 +234,7 @@ fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) ->
             let mut guards = guards.to_vec();
             for (condition, result) in branches {
                 input = replace(input, condition, &guards, next);
-                // A condition that differs each time is evaluated once.
-                if condition.is_volatile() {
-                    let id = fresh(next);
-                    let passed = input.columns().into_iter().map(|id| (id, Expr::Column(id)));
-                    let computed = (id, std::mem::replace(condition, Expr::Column(id)));
-                    let outputs = passed.chain([computed]).collect();
-                    input = Rel::Project { input: Box::new(input), outputs };
-                }
+                input = once(input, condition, next);
                 guards.push(condition.clone());
                 input = replace(input, result, &guards, next);
                 guards.pop();
@@ -239,7 +245,7 @@ fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) ->
         Expr::Coalesce(parts) => {
             let mut guards = guards.to_vec();
             for part in parts {
-                input = replace(input, part, &guards, next);
+                input = once(replace(input, part, &guards, next), part, next);
                 guards.push(Expr::IsNull(Box::new(part.clone()), false));
             }
             input

@@ -269,7 +269,8 @@ fn date_part(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if known == Some(Field::Epoch) {
         match time {
             Datum::Timestamp(us) | Datum::TimestampTz(us) => {
-                return Ok(Datum::Float8((us + EPOCH_S * 1_000_000) as f64 / 1e6));
+                let since = i128::from(us) + i128::from(EPOCH_S) * 1_000_000;
+                return Ok(Datum::Float8(since as f64 / 1e6));
             }
             Datum::Interval(span) => {
                 let day = 86_400.0;
