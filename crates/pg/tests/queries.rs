@@ -51,7 +51,7 @@ async fn every_type_passes_through_unharmed() {
         )
         .await
         .expect("rows");
-    // The SQL layer's executor runs the first, the engine the second: the same rows, the same
+    // The simple path runs the first, a plan of operators the second: the same rows, the same
     // types.
     let own = "SELECT * FROM all_types ORDER BY k";
     let other = "SELECT x.* FROM (SELECT * FROM all_types) x JOIN (SELECT 1 AS one) y ON y.one = 1 ORDER BY k";
@@ -190,11 +190,11 @@ async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
         pin_mut!(rows);
         assert!(rows.next().await.is_some_and(|row| row.is_ok()));
     }
-    // The engine's one thread is free again.
+    // Nothing of them is left: a further query is answered.
     let client = server.client().await;
     let one = client.query_one("SELECT max(i) FROM generate_series(1, 10) AS i", &[]);
     let row = tokio::time::timeout(common::PATIENCE, one).await.expect("in time").expect("a row");
-    assert_eq!(row.get::<_, i64>(0), 10);
+    assert_eq!(row.get::<_, i32>(0), 10);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

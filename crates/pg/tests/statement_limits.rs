@@ -1,5 +1,4 @@
-//! Tests SQL texts that once ended, froze or exhausted the process, over the wire and with the
-//! engine.
+//! Tests SQL texts that once ended, froze or exhausted the process, over the wire.
 
 mod common;
 
@@ -86,7 +85,7 @@ async fn no_line_ends_freezes_or_swells_the_server() {
         ("ok", format!("{} FROM t x JOIN t y USING (a)", nested("coalesce(", "x.a", ", 2)", 10))),
         ("ok", format!("SELECT a FROM t WHERE {}true{}", "EXISTS (SELECT 1 FROM t WHERE ".repeat(8), ")".repeat(8))),
         ("ok", nested("exists (select 1 where ", "true", ")", 34)),
-        ("ok", nested("1 in (select ", "1", ")", 34)),
+        ("42883", nested("1 in (select ", "1", ")", 34)),
         ("54001", format!("SELECT count(*) FROM t x, t y WHERE true{}", " BETWEEN false AND true".repeat(30))),
         ("ok", format!("SELECT count(*) FROM t x, t y WHERE true{}", " BETWEEN false AND true".repeat(8))),
         ("54001", nested("case ", "1", " when 1 then 1 when 2 then 2 end", 30)),
@@ -159,7 +158,7 @@ async fn a_query_that_computes_for_ever_ends_with_its_time_or_its_client() {
         }
     };
     timeout(common::PATIENCE, left).await.expect("the server notices");
-    // The one thread of the engine is free again.
+    // The threads are free again.
     client.batch_execute("SET statement_timeout = 0").await.expect("is set");
     assert_eq!(answer(&client, "SELECT count(*) FROM generate_series(1, 3) AS i").await, "ok");
 }
