@@ -152,7 +152,7 @@ async fn pg_locks_shows_waiters_and_blockers() {
     let wait = tokio::spawn(async move {
         waiter.batch_execute("UPDATE t SET n = 3 WHERE id = 1").await.expect("it gets its turn");
     });
-    let waits = "SELECT w.pid, pg_blocking_pids(w.pid), a.application_name, a.query, l.relation::regclass \
+    let waits = "SELECT w.pid, pg_blocking_pids(w.pid), a.application_name, a.query, l.relation::regclass::text \
                  FROM pg_locks l JOIN pg_stat_activity w ON w.pid = l.pid \
                  JOIN pg_locks h ON h.granted AND NOT l.granted JOIN pg_stat_activity a ON a.pid = h.pid";
     let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
@@ -166,8 +166,8 @@ async fn pg_locks_shows_waiters_and_blockers() {
     assert_eq!(row.get::<_, &str>(2), "holder");
     assert_eq!(row.get::<_, &str>(3), "BEGIN; UPDATE t SET n = 2 WHERE id = 1");
     assert_eq!(row.get::<_, &str>(4), "t");
-    let blocker: i32 =
-        row.get::<_, &str>(1).trim_matches(['{', '}']).parse().expect("one session holds the lock");
+    let blockers: Vec<i32> = row.get(1);
+    let [blocker] = blockers[..] else { panic!("one session holds the lock: {blockers:?}") };
     let states = "SELECT state, wait_event_type FROM pg_stat_activity WHERE pid = $1";
     let state = watcher.query_one(states, &[&blocker]).await.expect("it is listed");
     assert_eq!(state.get::<_, &str>(0), "idle in transaction");

@@ -2,6 +2,7 @@
 //! statement's text.
 
 use crate::error::{SqlError, state};
+use crate::system;
 use crate::types::{Object, Type};
 use sqlparser::ast::{self, DataType, Spanned};
 
@@ -158,6 +159,14 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
                 }
                 ty => ty.array(),
             }
+        }
+        // By the name of `pg_type`, perhaps with its schema.
+        DataType::Custom(name, modifiers)
+            if modifiers.is_empty()
+                && let Some(ty) =
+                    system::type_named(&function_name(name)).and_then(Type::from_oid) =>
+        {
+            ty
         }
         other => {
             return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))
