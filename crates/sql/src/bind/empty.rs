@@ -16,8 +16,13 @@ use sqlparser::ast::{
 };
 
 /// The SQLSTATEs of what is not built.
-const NOT_BUILT: [&str; 3] =
-    [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT];
+const NOT_BUILT: [&str; 5] = [
+    state::FEATURE_NOT_SUPPORTED,
+    state::UNDEFINED_FUNCTION,
+    state::UNDEFINED_OBJECT,
+    state::TYPE_MISMATCH,
+    state::WRONG_OBJECT,
+];
 
 fn is_empty(factor: &TableFactor) -> bool {
     match factor {

@@ -2,7 +2,9 @@
 
 use super::describe::{default_of, index_definition};
 use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer};
+use crate::array::Array;
 use crate::catalog::{Index, Table};
+use crate::datum::Datum;
 use crate::types::{ARRAYS, Type};
 
 const BTREE: u32 = 403;
@@ -320,13 +322,16 @@ fn settings(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn db_role_setting(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let Some(server_info) = context.facts.server_info() else { return };
     for name in server_info.databases() {
-        // No value has a character that a list's element would have to quote.
         let settings = server_info.settings(&name).into_iter();
-        let settings: Vec<String> = settings.map(|(name, of)| format!("{name}={of}")).collect();
-        if !settings.is_empty() {
+        let settings = settings.map(|(name, of)| Datum::text(format!("{name}={of}")));
+        let settings: Vec<Datum> = settings.collect();
+        if settings.is_empty() {
+            continue;
+        }
+        if let Ok(list) = Array::of(Type::Text, settings) {
             out.row(&[
                 ("setdatabase", super::activity::database_id(&name).into()),
-                ("setconfig", format!("{{{}}}", settings.join(",")).into()),
+                ("setconfig", list.to_string().into()),
             ]);
         }
     }

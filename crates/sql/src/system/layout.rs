@@ -17,8 +17,8 @@ pub(super) const LAYOUTS: &[Layout] = &[
         1249,
         "attrelid:o attname:t atttypid:o attstattarget:i attlen:s attnum:s attndims:i attcacheoff:i atttypmod:i \
          attbyval:b attalign:t attstorage:t attcompression:t attnotnull:b atthasdef:b atthasmissing:b attidentity:t \
-         attgenerated:t attisdropped:b attislocal:b attinhcount:i attcollation:o attacl:t? attoptions:T? \
-         attfdwoptions:t? attmissingval:t?",
+         attgenerated:t attisdropped:b attislocal:b attinhcount:i attcollation:o attacl:T? attoptions:T? \
+         attfdwoptions:T? attmissingval:t?",
     ),
     ("pg_catalog", "pg_auth_members", 1261, "roleid:o member:o grantor:o admin_option:b"),
     (
@@ -41,7 +41,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "oid:o relname:t relnamespace:o reltype:o reloftype:o relowner:o relam:o relfilenode:o reltablespace:o \
          relpages:i reltuples:f relallvisible:i reltoastrelid:o relhasindex:b relisshared:b relpersistence:t relkind:t \
          relnatts:s relchecks:s relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b \
-         relispopulated:b relreplident:t relispartition:b relrewrite:o relfrozenxid:o relminmxid:o relacl:t? \
+         relispopulated:b relreplident:t relispartition:b relrewrite:o relfrozenxid:o relminmxid:o relacl:T? \
          reloptions:T? relpartbound:t?",
     ),
     (
@@ -66,9 +66,9 @@ pub(super) const LAYOUTS: &[Layout] = &[
         1262,
         "oid:o datname:t datdba:o encoding:i datlocprovider:t datistemplate:b datallowconn:b datconnlimit:i \
          datfrozenxid:o datminmxid:o dattablespace:o datcollate:t datctype:t daticulocale:t? datcollversion:t? \
-         datacl:t?",
+         datacl:T?",
     ),
-    ("pg_catalog", "pg_db_role_setting", 2964, "setdatabase:o setrole:o setconfig:t?"),
+    ("pg_catalog", "pg_db_role_setting", 2964, "setdatabase:o setrole:o setconfig:T?"),
     (
         "pg_catalog",
         "pg_depend",
@@ -81,21 +81,21 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_catalog",
         "pg_event_trigger",
         3466,
-        "oid:o evtname:t evtevent:t evtowner:o evtfoid:o evtenabled:t evttags:t?",
+        "oid:o evtname:t evtevent:t evtowner:o evtfoid:o evtenabled:t evttags:T?",
     ),
     (
         "pg_catalog",
         "pg_extension",
         3079,
-        "oid:o extname:t extowner:o extnamespace:o extrelocatable:b extversion:t extconfig:t? extcondition:t?",
+        "oid:o extname:t extowner:o extnamespace:o extrelocatable:b extversion:t extconfig:T? extcondition:T?",
     ),
     (
         "pg_catalog",
         "pg_foreign_server",
         1417,
-        "oid:o srvname:t srvowner:o srvfdw:o srvtype:t? srvversion:t? srvacl:t? srvoptions:t?",
+        "oid:o srvname:t srvowner:o srvfdw:o srvtype:t? srvversion:t? srvacl:T? srvoptions:T?",
     ),
-    ("pg_catalog", "pg_foreign_table", 3118, "ftrelid:o ftserver:o ftoptions:t?"),
+    ("pg_catalog", "pg_foreign_table", 3118, "ftrelid:o ftserver:o ftoptions:T?"),
     (
         "pg_catalog",
         "pg_index",
@@ -115,7 +115,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_catalog",
         "pg_language",
         2612,
-        "oid:o lanname:t lanowner:o lanispl:b lanpltrusted:b lanplcallfoid:o laninline:o lanvalidator:o lanacl:t?",
+        "oid:o lanname:t lanowner:o lanispl:b lanpltrusted:b lanplcallfoid:o laninline:o lanvalidator:o lanacl:T?",
     ),
     (
         "pg_catalog",
@@ -130,7 +130,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         12038,
         "schemaname:t? matviewname:t? matviewowner:t? tablespace:t? hasindexes:b ispopulated:b definition:t?",
     ),
-    ("pg_catalog", "pg_namespace", 2615, "oid:o nspname:t nspowner:o nspacl:t?"),
+    ("pg_catalog", "pg_namespace", 2615, "oid:o nspname:t nspowner:o nspacl:T?"),
     (
         "pg_catalog",
         "pg_partitioned_table",
@@ -141,7 +141,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_catalog",
         "pg_policy",
         3256,
-        "oid:o polname:t polrelid:o polcmd:t polpermissive:b polroles:t polqual:t? polwithcheck:t?",
+        "oid:o polname:t polrelid:o polcmd:t polpermissive:b polroles:A polqual:t? polwithcheck:t?",
     ),
     (
         "pg_catalog",
@@ -150,7 +150,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "oid:o proname:t pronamespace:o proowner:o prolang:o procost:f prorows:f provariadic:o prosupport:o prokind:t \
          prosecdef:b proleakproof:b proisstrict:b proretset:b provolatile:t proparallel:t pronargs:s pronargdefaults:s \
          prorettype:o proargtypes:t proallargtypes:t? proargmodes:t? proargnames:t? proargdefaults:t? protrftypes:t? \
-         prosrc:t probin:t? prosqlbody:t? proconfig:t? proacl:t?",
+         prosrc:t probin:t? prosqlbody:t? proconfig:T? proacl:T?",
     ),
     (
         "pg_catalog",
@@ -159,7 +159,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "oid:o pubname:t pubowner:o puballtables:b pubinsert:b pubupdate:b pubdelete:b pubtruncate:b pubviaroot:b",
     ),
     ("pg_catalog", "pg_publication_namespace", 6237, "oid:o pnpubid:o pnnspid:o"),
-    ("pg_catalog", "pg_publication_rel", 6106, "oid:o prpubid:o prrelid:o prqual:t? prattrs:t?"),
+    ("pg_catalog", "pg_publication_rel", 6106, "oid:o prpubid:o prrelid:o prqual:t? prattrs:v?"),
     (
         "pg_catalog",
         "pg_range",
@@ -177,7 +177,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_roles",
         12000,
         "rolname:t? rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b \
-         rolconnlimit:i? rolpassword:t? rolvaliduntil:z? rolbypassrls:b rolconfig:t? oid:o?",
+         rolconnlimit:i? rolpassword:t? rolvaliduntil:z? rolbypassrls:b rolconfig:T? oid:o?",
     ),
     (
         "pg_catalog",
@@ -205,7 +205,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_catalog",
         "pg_statistic_ext",
         3381,
-        "oid:o stxrelid:o stxname:t stxnamespace:o stxowner:o stxstattarget:i stxkeys:t stxkind:t stxexprs:t?",
+        "oid:o stxrelid:o stxname:t stxnamespace:o stxowner:o stxstattarget:i stxkeys:v stxkind:T stxexprs:t?",
     ),
     (
         "pg_catalog",
@@ -213,7 +213,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         12033,
         "schemaname:t? tablename:t? tableowner:t? tablespace:t? hasindexes:b hasrules:b hastriggers:b rowsecurity:b",
     ),
-    ("pg_catalog", "pg_tablespace", 1213, "oid:o spcname:t spcowner:o spcacl:t? spcoptions:t?"),
+    ("pg_catalog", "pg_tablespace", 1213, "oid:o spcname:t spcowner:o spcacl:T? spcoptions:T?"),
     (
         "pg_catalog",
         "pg_trigger",
@@ -229,13 +229,13 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "oid:o typname:t typnamespace:o typowner:o typlen:s typbyval:b typtype:t typcategory:t typispreferred:b \
          typisdefined:b typdelim:t typrelid:o typsubscript:o typelem:o typarray:o typinput:o typoutput:o typreceive:o \
          typsend:o typmodin:o typmodout:o typanalyze:o typalign:t typstorage:t typnotnull:b typbasetype:o typtypmod:i \
-         typndims:i typcollation:o typdefaultbin:t? typdefault:t? typacl:t?",
+         typndims:i typcollation:o typdefaultbin:t? typdefault:t? typacl:T?",
     ),
     (
         "pg_catalog",
         "pg_user",
         12014,
-        "usename:t? usesysid:o? usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:t? valuntil:z? useconfig:t?",
+        "usename:t? usesysid:o? usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:t? valuntil:z? useconfig:T?",
     ),
     ("pg_catalog", "pg_views", 12028, "schemaname:t? viewname:t? viewowner:t? definition:t?"),
     (
