@@ -177,6 +177,11 @@ proptest! {
     #[test]
     fn both_formats_read_back((ty, a, _) in pair()) {
         if let (Some(text), Some(binary)) = (a.to_text(ty), a.to_binary(ty)) {
+            // No text of a client may hold a NUL.
+            if text.contains('\0') {
+                prop_assert!(Datum::from_binary(ty, &binary).is_err());
+                return Ok(());
+            }
             let from_text = Datum::from_text(ty, &text).unwrap();
             prop_assert!(same(&from_text, &a), "{text} {from_text:?} {a:?}");
             let from_binary = Datum::from_binary(ty, &binary).unwrap();
