@@ -7,15 +7,15 @@
 //!
 //! ```text
 //!   boolean   08 or 09
-//! integer   20 + length of the magnitude (1F - length when negative), then its bytes; days and
-//! microseconds, too
+//!   integer   20 + length of the magnitude (1F - length when negative), then its bytes;
+//!             days, microseconds and object ids, too
 //!   float     30 + 8 bytes, flipped so that they compare like the numbers
 //!   numeric   34 + 16 bytes of the whole part, 12 bytes of 28 digits behind the point
 //!   text      40 + bytes, 00 escaped as 00 FF, ended by 00 01 (bytea: 42)
 //!   uuid      44 + 16 bytes
 //!   interval  46 + 10 bytes of the length in microseconds, a month as 30 days
-//! array     48 + (01 and the element) for each element, ended by 00 and the lengths and lower
-//! bounds of the dimensions
+//!   array     48 + (01 and the element) for each element, 00, the number of dimensions,
+//!             their lengths, their lower bounds
 //!   NULL      F0
 //! ```
 
