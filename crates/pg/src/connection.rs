@@ -8,9 +8,16 @@ use crate::wire::Wire;
 use futures::FutureExt;
 use meridian_sql::{Engine, Session};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+
+/// Returns the time since the first connection of the process.
+fn since_start() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
+}
 
 /// The users that may connect without a password, from loopback.
 const USERS: [&str; 2] = ["root", "postgres"];
@@ -197,6 +204,7 @@ impl Startup {
             });
         };
         let mut session = Session::new(engine, &self.user);
+        session.set_clock(since_start);
         if self.newer || !self.unknown_options.is_empty() {
             let options: Vec<&str> = self.unknown_options.iter().map(String::as_str).collect();
             link.answers.negotiate_version(&options);

@@ -11,6 +11,7 @@ use crate::memory::{self, Held, QueryMemory};
 use crate::number;
 use crate::settings::Settings;
 use crate::system::{Catalog, ServerInfo, Sessions};
+use crate::turn::Clock;
 use crate::types::Type;
 use meridian_clock::Timestamp;
 use std::cmp::Ordering;
@@ -48,6 +49,8 @@ pub struct Facts {
     pub(crate) settings: Settings,
     /// The session's causal token: the greatest timestamp that it was told.
     pub(crate) token: Timestamp,
+    /// The clock by which long statements let others run.
+    pub(crate) clock: Option<Clock>,
     /// The memory limit of queries.
     pub(crate) memory: Arc<QueryMemory>,
 }

@@ -105,4 +105,5 @@ pub use memory::QueryMemory;
 pub use parse::{ChosenProtocol, GroupMembers};
 pub use response::{Column, Description, Response, Status};
 pub use session::Session;
+pub use turn::Clock;
 pub use types::Type;

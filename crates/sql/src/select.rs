@@ -418,7 +418,7 @@ impl Select {
             running.ready = self.gather(running, txn, scope).await?.into();
             running.done = true;
         }
-        let (mut rows, mut bytes, mut turn) = (Vec::new(), 0, Turn::new());
+        let (mut rows, mut bytes, mut turn) = (Vec::new(), 0, Turn::new(scope.session.clock));
         while rows.len() < max && running.left > 0 && bytes < CHUNK_BYTES {
             turn.pause(1).await;
             // Outputs are computed only for returned rows, so that wide ones do not accumulate.
@@ -493,7 +493,7 @@ impl Select {
         let mut groups = groups.map(|(keys, aggregates)| Groups::new(keys, aggregates, None));
         let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
         let mut sorting = Sorting::new(self, running.skip.saturating_add(running.left));
-        let mut turn = Turn::new();
+        let mut turn = Turn::new(scope.session.clock);
         let mut take = |row: &[Datum]| match &mut groups {
             Some(groups) => groups.add(row, scope, held),
             None => sorting.add(row, scope, held),
@@ -637,7 +637,7 @@ impl Select {
         let (Some(table), mut all, mut found) = (&self.table, Vec::new(), first) else {
             return Ok(Vec::new());
         };
-        let mut turn = Turn::new();
+        let mut turn = Turn::new(scope.session.clock);
         while !found.is_empty() {
             for candidate in found {
                 turn.pause(1).await;

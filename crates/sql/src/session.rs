@@ -18,6 +18,7 @@ use crate::run::Portal;
 use crate::settings::Settings;
 use crate::stack;
 use crate::system::SessionSlot;
+use crate::turn::Clock;
 use crate::types::Type;
 use crate::work::Work;
 use meridian_clock::Timestamp;
@@ -80,6 +81,7 @@ impl Session {
             sessions: engine.sessions().clone(),
             pid: slot.pid(),
             statement_us: None,
+            clock: None,
             memory: engine.memory().clone(),
         };
         Session {
@@ -101,6 +103,12 @@ impl Session {
             sql: Arc::from(""),
             slot,
         }
+    }
+
+    /// Sets the clock by which long statements let other tasks run. Without one they do so after a
+    /// number of rows.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.facts.clock = Some(clock);
     }
 
     /// Returns the database.

@@ -1,10 +1,15 @@
 //! The turn of a statement on its thread.
 //!
 //! A statement that only computes would keep its thread until it is done: other sessions, cancel
-//! requests and timeouts would wait. So it lets other tasks run every few milliseconds.
+//! requests and timeouts would wait. So it lets other tasks run: every few milliseconds by the
+//! session's clock, and every few thousand rows in a session without one, which runs the same way
+//! each time.
 
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// Returns the time since some moment; it never goes back.
+pub type Clock = fn() -> Duration;
 
 /// The time after which other tasks of the thread run.
 const LENGTH: Duration = Duration::from_millis(5);
@@ -12,13 +17,16 @@ const LENGTH: Duration = Duration::from_millis(5);
 const GRAIN: Duration = Duration::from_micros(200);
 /// The most rows between two readings of the clock.
 const MOST_ROWS: usize = 64;
+/// The rows of a turn without a clock.
+const ROWS_WITHOUT_CLOCK: usize = 4000;
 
 /// The time since other tasks have run, read from the clock once for some rows: for each, if rows
 /// take long.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    began: Instant,
-    read_at: Instant,
+    clock: Option<Clock>,
+    began: Duration,
+    read_at: Duration,
     /// The rows until the clock is read again, and their number from the start.
     left: usize,
     stride: usize,
@@ -26,9 +34,10 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Begins a turn.
-    pub(crate) fn new() -> Turn {
-        let now = Instant::now();
-        Turn { began: now, read_at: now, left: 1, stride: 1 }
+    pub(crate) fn new(clock: Option<Clock>) -> Turn {
+        let now = clock.map_or(Duration::ZERO, |clock| clock());
+        let stride = if clock.is_some() { 1 } else { ROWS_WITHOUT_CLOCK };
+        Turn { clock, began: now, read_at: now, left: stride, stride }
     }
 
     /// Counts rows. Returns true if other tasks should run now.
@@ -37,13 +46,17 @@ impl Turn {
         if self.left > 0 {
             return false;
         }
-        let now = Instant::now();
-        self.stride = match now.duration_since(self.read_at) < GRAIN {
+        let Some(clock) = self.clock else {
+            self.left = self.stride;
+            return true;
+        };
+        let now = clock();
+        self.stride = match now.saturating_sub(self.read_at) < GRAIN {
             true => (self.stride * 2).min(MOST_ROWS),
             false => self.stride.div_ceil(8),
         };
         (self.left, self.read_at) = (self.stride, now);
-        now.duration_since(self.began) >= LENGTH
+        now.saturating_sub(self.began) >= LENGTH
     }
 
     /// Lets other tasks run.
@@ -57,7 +70,7 @@ impl Turn {
             Poll::Pending
         })
         .await;
-        self.began = Instant::now();
+        self.began = self.clock.map_or(Duration::ZERO, |clock| clock());
         self.read_at = self.began;
     }
 
@@ -123,6 +136,13 @@ pub(crate) async fn sort<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
+    use std::time::Instant;
+
+    fn clock() -> Duration {
+        static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        ORIGIN.elapsed()
+    }
 
     #[test]
     fn a_long_sort_is_right_stable_and_lets_others_run() {
@@ -130,7 +150,7 @@ mod tests {
             (0..100_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 22, n)).collect();
         let mut expected = items.clone();
         expected.sort_by_key(|(key, _)| *key);
-        let mut turn = Turn::new();
+        let mut turn = Turn::new(Some(clock));
         let sorting = sort(&mut items, &mut turn, |a, b| a.0.cmp(&b.0));
         futures::executor::block_on(sorting);
         assert_eq!(items, expected);
@@ -138,12 +158,19 @@ mod tests {
 
     #[test]
     fn slow_rows_end_a_turn_soon_and_quick_ones_late() {
-        let mut turn = Turn::new();
+        let mut turn = Turn::new(Some(clock));
         assert!((0..20).all(|_| !turn.is_over(1)), "quick rows go on");
         let slow = (0..MOST_ROWS + 2).take_while(|_| {
             std::thread::sleep(Duration::from_millis(1));
             !turn.is_over(1)
         });
         assert!(slow.count() <= MOST_ROWS, "slow rows end the turn");
+    }
+
+    #[test]
+    fn without_a_clock_a_turn_ends_after_the_same_rows_each_time() {
+        let mut turn = Turn::new(None);
+        let ends: Vec<usize> = (1..=10_000).filter(|_| turn.is_over(1)).collect();
+        assert_eq!(ends, [4000, 8000]);
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Grouping {
 pub(crate) struct Key {
     pub(crate) id: ColumnId,
     pub(crate) expr: Expr,
-    /// The output that it is, by which equal expressions are told apart.
+    /// The number of the output that equals the key; it distinguishes equal expressions.
     output: Option<usize>,
 }
 

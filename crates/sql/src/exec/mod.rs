@@ -188,7 +188,7 @@ impl Running {
             made: HashMap::new(),
             catalog: None,
             held: reader.facts.held(),
-            turn: Turn::new(),
+            turn: Turn::new(reader.facts.clock),
         });
         if self.reads_catalog && state.catalog.is_none() {
             state.catalog = Some(system::load(&mut *reader.transaction).await?);
