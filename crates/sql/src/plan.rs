@@ -11,6 +11,7 @@ use crate::error::SqlError;
 use crate::expr::{Compare, Expr, Quantifier, Scope};
 use crate::key;
 use crate::kv;
+use crate::physical::SortBy;
 use meridian_mvcc::{Key, KeyRange};
 
 /// The number of spans above which a list is only a filter.
@@ -108,6 +109,38 @@ impl Access {
             Some(at) => &table.indexes[at].columns,
             None => table.primary.as_ref().map_or(&[], |primary| &primary.columns),
         }
+    }
+
+    /// Returns `Some` if it returns rows in an order of the table's columns; true if it must run
+    /// backwards. A secondary index and the primary key put NULLs last when ascending, as
+    /// PostgreSQL's default is.
+    pub(crate) fn order(&self, table: &Table, by: &[SortBy]) -> Option<bool> {
+        if by.is_empty() {
+            return Some(false);
+        }
+        if self.is_many() {
+            return None;
+        }
+        let parts = self.parts(table);
+        let fixed = self.spans.first().map_or(0, |span| span.equal.len());
+        let is_open =
+            |by: &&SortBy| !parts[..fixed].iter().any(|part| part.column as usize == by.column);
+        let rest: Vec<_> = by.iter().filter(is_open).collect();
+        if rest.len() > parts.len() - fixed {
+            return None;
+        }
+        let mut backwards = None;
+        for (by, part) in rest.iter().zip(&parts[fixed..]) {
+            let turned = by.descending != part.descending;
+            if by.column != part.column as usize
+                || by.nulls_first != by.descending
+                || backwards.is_some_and(|b| b != turned)
+            {
+                return None;
+            }
+            backwards = Some(turned);
+        }
+        Some(backwards.unwrap_or(false))
     }
 
     /// Returns the keys to read, in key order, without overlaps.

@@ -12,6 +12,7 @@ use crate::kv;
 use crate::logical::ColumnId;
 use crate::memory::{Held, weight};
 use crate::names;
+use crate::physical::SortBy;
 use crate::plan::{Access, Target};
 use crate::response::Column;
 use crate::scan::{Cursor, Found};
@@ -243,35 +244,15 @@ fn group(
 }
 
 /// Returns `Some` if the access path returns rows in the requested order; true if it must run
-/// backwards. A secondary index and the primary key put NULLs last when ascending, as PostgreSQL's
-/// default is.
+/// backwards.
 fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool> {
-    if sort.is_empty() {
-        return Some(false);
-    }
-    if access.is_many() {
-        return None;
-    }
-    let parts = access.parts(table);
-    let fixed = access.spans.first().map_or(0, |span| span.equal.len());
-    let is_fixed =
-        |expr: &Expr| parts[..fixed].iter().any(|part| *expr == Expr::Column(part.column as usize));
-    let rest: Vec<_> = sort.iter().filter(|s| !is_fixed(&s.expr)).collect();
-    if rest.len() > parts.len() - fixed {
-        return None;
-    }
-    let mut backwards = None;
-    for (by, part) in rest.iter().zip(&parts[fixed..]) {
-        let turned = by.descending != part.descending;
-        if by.expr != Expr::Column(part.column as usize)
-            || by.nulls_first != by.descending
-            || backwards.is_some_and(|b| b != turned)
-        {
-            return None;
+    let by = |sort: &Sort| match sort.expr {
+        Expr::Column(column) => {
+            Some(SortBy { column, descending: sort.descending, nulls_first: sort.nulls_first })
         }
-        backwards = Some(turned);
-    }
-    Some(backwards.unwrap_or(false))
+        _ => None,
+    };
+    access.order(table, &sort.iter().map(by).collect::<Option<Vec<_>>>()?)
 }
 
 /// A running SELECT.

@@ -75,7 +75,7 @@ impl physical::Scan {
     async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
         if !system::is_system(self.table.id) {
             let targets = self.access.targets(&self.table, &cx.scope())?;
-            let cursor = Cursor::new(self.access.index, targets, false);
+            let cursor = Cursor::new(self.access.index, targets, self.backwards);
             return Ok(Source::Stored(Box::new(cursor)));
         }
         let rows = match cx.state.made.get(&self.table.id) {

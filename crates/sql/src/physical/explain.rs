@@ -17,7 +17,10 @@ impl Node {
         let (line, inputs) = match self {
             Node::Values(rows) if rows.len() == 1 => ("Result".to_owned(), vec![]),
             Node::Values(rows) => (format!("Values: {} rows", rows.len()), vec![]),
-            Node::Scan(scan) => (scan.access.explain(&scan.table), vec![]),
+            Node::Scan(scan) => {
+                let backwards = if scan.backwards { ", backwards" } else { "" };
+                (format!("{}{backwards}", scan.access.explain(&scan.table)), vec![])
+            }
             Node::Filter { input, .. } => ("Filter".to_owned(), vec![input]),
             Node::Project { input, .. } => return input.explain(depth, lines),
             Node::Join(join) => {

@@ -1,5 +1,6 @@
 //! Lowers a logical plan: ids become positions, scans get access paths, joins get algorithms.
 
+use super::ordered::{self, Wanted};
 use super::{How, Join, Kind, Node, Query, Scan, SortBy, estimate, order};
 use crate::bind;
 use crate::datum::Datum;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 
 /// The cost of a lookup by key, in rows that a scan returns meanwhile.
 const LOOKUP: f64 = 4.0;
+
+/// The rows of a LIMIT that is not known when the query is planned.
+const LIMIT_ROWS: f64 = 100.0;
 
 /// An operator and the ids of its columns, by position.
 pub(super) type Lowered = (Arc<Node>, Vec<ColumnId>);
@@ -98,6 +102,17 @@ pub(super) fn sort_by(
     by.into_iter().map(key).collect()
 }
 
+/// The rows that a LIMIT with an OFFSET needs.
+fn rows_of((limit, offset): &(Option<Expr>, Option<Expr>)) -> Option<f64> {
+    let count = |expr: &Option<Expr>| match expr {
+        Some(Expr::Const(count)) => count.as_i64().map(|count| count as f64),
+        Some(_) => Some(LIMIT_ROWS),
+        None => Some(0.0),
+    };
+    limit.as_ref()?;
+    Some(count(limit)? + count(offset)?)
+}
+
 /// Adds the columns that an expression names.
 pub(super) fn need(expr: &Expr, needed: &mut BTreeSet<ColumnId>) {
     expr.each_column(&mut |id| _ = needed.insert(id));
@@ -145,9 +160,9 @@ impl Lowering {
                 let rows = rows.collect::<Result<_, _>>()?;
                 Ok((Arc::new(Node::Values(rows)), columns))
             }
-            Rel::Scan { .. } => self.scan(rel, Vec::new(), needed),
+            Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, None),
             Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
-                self.scan(*input, vec![condition], needed)
+                self.scan(*input, vec![condition], needed, None)
             }
             Rel::Filter { input, condition } => {
                 let mut below = needed.clone();
@@ -166,7 +181,7 @@ impl Lowering {
                 let outputs = self.place_all(exprs, &layout)?;
                 Ok((Arc::new(Node::Project { input, outputs }), ids))
             }
-            Rel::Join(join) => self.join(*join, needed),
+            Rel::Join(join) => self.join(*join, needed, None),
             Rel::Aggregate { input, keys, sets, aggregates } => {
                 let aggregates: Vec<_> =
                     aggregates.into_iter().filter(|(id, _)| needed.contains(id)).collect();
@@ -274,9 +289,51 @@ impl Lowering {
         needed: &BTreeSet<ColumnId>,
     ) -> Result<Lowered, SqlError> {
         let below = needed.iter().copied().chain(by.iter().map(|key| key.column)).collect();
+        let wanted = Wanted { by: &by, rows: most.as_ref().and_then(rows_of) };
+        if ordered::gives(&input, &wanted) {
+            return self.lower_in_order(input, wanted, &below);
+        }
         let (input, layout) = self.lower(input, &below)?;
         let by = sort_by(by, &layout)?;
         Ok((Arc::new(Node::Sort { input, by, most }), layout))
+    }
+
+    /// Lowers a relation that [gives](ordered::gives) an order.
+    fn lower_in_order(
+        &mut self,
+        rel: Rel,
+        wanted: Wanted<'_>,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<Lowered, SqlError> {
+        match rel {
+            Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, Some(wanted.by)),
+            Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
+                self.scan(*input, vec![condition], needed, Some(wanted.by))
+            }
+            Rel::Filter { input, condition } => {
+                let mut below = needed.clone();
+                need(&condition, &mut below);
+                let (input, layout) = self.lower_in_order(*input, wanted, &below)?;
+                let condition = self.place(condition, &layout)?;
+                Ok((Arc::new(Node::Filter { input, condition }), layout))
+            }
+            Rel::Project { input, outputs } => {
+                let Some(by) = ordered::below(wanted.by, &outputs) else {
+                    return Err(internal("an order is lost"));
+                };
+                let outputs: Vec<_> =
+                    outputs.into_iter().filter(|(id, _)| needed.contains(id)).collect();
+                let mut below = by.iter().map(|key| key.column).collect();
+                outputs.iter().for_each(|(_, expr)| need(expr, &mut below));
+                let wanted = Wanted { by: &by, ..wanted };
+                let (input, layout) = self.lower_in_order(*input, wanted, &below)?;
+                let (ids, exprs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
+                let outputs = self.place_all(exprs, &layout)?;
+                Ok((Arc::new(Node::Project { input, outputs }), ids))
+            }
+            Rel::Join(join) => self.join(*join, needed, Some(wanted)),
+            _ => Err(internal("an order is not there")),
+        }
     }
 
     fn scan(
@@ -284,6 +341,7 @@ impl Lowering {
         scan: Rel,
         conditions: Vec<Expr>,
         needed: &BTreeSet<ColumnId>,
+        by: Option<&[logical::SortKey]>,
     ) -> Result<Lowered, SqlError> {
         let Rel::Scan { table, columns } = scan else { return Err(internal("not a scan")) };
         let filter = self.place_all(conditions, &columns)?;
@@ -294,14 +352,18 @@ impl Lowering {
             (0..columns.len()).filter(|at| needed.contains(&columns[*at])).collect();
         picks.iter().for_each(|at| wanted[*at] = true);
         let access = Access::choose(&table, filter.as_ref());
+        let by = sort_by(by.unwrap_or(&[]).to_vec(), &columns)?;
+        let backwards = access.order(&table, &by).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();
-        Ok((Arc::new(Node::Scan(Scan { table, access, filter, wanted, picks })), layout))
+        let scan = Scan { table, access, backwards, filter, wanted, picks };
+        Ok((Arc::new(Node::Scan(scan)), layout))
     }
 
     fn join(
         &mut self,
         join: logical::Join,
         needed: &BTreeSet<ColumnId>,
+        wanted: Option<Wanted<'_>>,
     ) -> Result<Lowered, SqlError> {
         let logical::Join { kind, left, right, on } = join;
         if kind == JoinKind::Full && on.has_subquery() {
@@ -338,13 +400,15 @@ impl Lowering {
             && !knows_null
             && !is_dependent
             && looked_up(&right, &pairs, &lefts).is_some_and(|found| {
-                let count = estimate::rows(&left);
+                let most = wanted.as_ref().and_then(|wanted| wanted.rows);
+                let count = estimate::rows(&left).min(most.unwrap_or(f64::MAX));
                 let is_cheaper = count * (LOOKUP + found) < count + base_rows(&right);
                 self.by_key.unwrap_or(is_cheaper)
             });
         let (mut left, mut right) = (left, right);
-        // The smaller side is held in memory.
+        // The smaller side is held in memory. The left side gives the order.
         let swaps = kind == JoinKind::Inner
+            && wanted.is_none()
             && !by_key
             && !is_dependent
             && guards.is_empty()
@@ -378,7 +442,13 @@ impl Lowering {
             false => Vec::new(),
         };
         below_left.extend(&passed);
-        let (left, left_layout) = self.lower(left, &below_left)?;
+        let (left, left_layout) = match wanted {
+            Some(wanted) => {
+                below_left.extend(wanted.by.iter().map(|key| key.column));
+                self.lower_in_order(left, wanted, &below_left)?
+            }
+            None => self.lower(left, &below_left)?,
+        };
         let mut slots = Vec::with_capacity(passed.len());
         for id in &passed {
             slots.push((position(&left_layout, *id)?, self.slots));

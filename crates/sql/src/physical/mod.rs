@@ -10,6 +10,7 @@ mod explain;
 mod lower;
 mod lower_window;
 mod order;
+mod ordered;
 
 pub(crate) use lower::lower;
 #[cfg(test)]
@@ -87,6 +88,8 @@ pub(crate) enum Node {
 pub(crate) struct Scan {
     pub(crate) table: Arc<Table>,
     pub(crate) access: Access,
+    /// True if it reads from the last key to the first one.
+    pub(crate) backwards: bool,
     /// The condition over the table's columns, the commit timestamp and the key behind them.
     pub(crate) filter: Option<Expr>,
     /// The columns that the filter or the outputs need.
