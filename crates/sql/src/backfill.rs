@@ -14,12 +14,12 @@
 //! 3. An index that cannot be built (two rows are equal in a unique one) is withdrawn. If the
 //!    session is stopped meanwhile, the index remains as being built, and `DROP INDEX` removes it.
 
+use crate::access::Target;
 use crate::catalog::{self, Table};
 use crate::ddl::{self, Building};
 use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
 use crate::kv;
-use crate::plan::Target;
 use crate::response::Response;
 use crate::run::MOST_REPLAYS;
 use crate::scan::Cursor;

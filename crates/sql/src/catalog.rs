@@ -9,6 +9,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::key;
 use crate::kv;
+use crate::statistics::{self, Statistics};
 use crate::types::Type;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange};
@@ -43,6 +44,9 @@ pub struct Table {
     pub indexes: Vec<Index>,
     #[cbor(skip)]
     stored: Vec<usize>,
+    /// What ANALYZE found.
+    #[cbor(skip)]
+    pub(crate) statistics: Option<Arc<Statistics>>,
 }
 
 /// A column of a table.
@@ -139,9 +143,16 @@ impl Table {
             primary: None,
             indexes: Vec::new(),
             stored: Vec::new(),
+            statistics: None,
         };
         table.settle();
         table
+    }
+
+    /// Returns what a plan for this table depends on.
+    pub(crate) fn planned(&self) -> Planned {
+        let statistics = self.statistics.as_ref().map_or(0, |statistics| statistics.number);
+        Planned { id: self.id, version: self.version, statistics }
     }
 
     /// Returns the columns that the stored value holds.
@@ -230,6 +241,15 @@ pub(crate) struct Relation {
     pub(crate) table: u32,
 }
 
+/// A table as a plan was made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) id: u32,
+    pub(crate) version: u64,
+    /// The number of its statistics; 0 without any.
+    pub(crate) statistics: u64,
+}
+
 /// Descriptors by id, shared by all sessions of a database. Only committed ones are cached; they
 /// may be outdated.
 #[derive(Default)]
@@ -248,17 +268,18 @@ impl Cache {
         self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn get(&self, id: u32, version: u64) -> Option<Arc<Table>> {
+    fn get(&self, planned: Planned) -> Option<Arc<Table>> {
         self.tables()
-            .get(&id)
-            .filter(|known| known.table.version == version)
+            .get(&planned.id)
+            .filter(|known| known.table.planned() == planned)
             .map(|known| known.table.clone())
     }
 
-    /// Returns the newest known version of a table, if it was valid at the snapshot.
-    pub(crate) fn version(&self, id: u32, at: Option<Timestamp>) -> Option<u64> {
+    /// Returns the newest known version of a table, and the number of its statistics, if the
+    /// version was valid at the snapshot.
+    pub(crate) fn planned(&self, id: u32, at: Option<Timestamp>) -> Option<Planned> {
         let held = |known: &&Known| at.is_none_or(|at| known.since <= at);
-        self.tables().get(&id).filter(held).map(|known| known.table.version)
+        self.tables().get(&id).filter(held).map(|known| known.table.planned())
     }
 
     /// Returns a table whose newest known version began after a snapshot.
@@ -285,7 +306,10 @@ impl Cache {
         let mut tables = self.tables();
         match tables.get_mut(&table.id) {
             Some(known) if known.table.version == table.version => {
-                known.since = known.since.min(since)
+                known.since = known.since.min(since);
+                if known.table.planned().statistics < table.planned().statistics {
+                    known.table = table;
+                }
             }
             Some(known) if known.table.version > table.version => {}
             _ => drop(tables.insert(table.id, Known { table, since })),
@@ -299,19 +323,24 @@ pub(crate) async fn version(
     id: u32,
     lock: Lock,
 ) -> Result<Option<u64>, SqlError> {
-    Ok(version_since(txn, id, lock).await?.map(|(version, _)| version))
+    let value = txn.get(&kv::version_key(id), lock).await?;
+    value.map(|value| read_u64(&value.0)).transpose()
 }
 
-/// Returns the version of a table, and its commit timestamp, if the transaction reports those.
-async fn version_since(
+/// Returns the version of a table and the number of its statistics, and the version's commit
+/// timestamp, if the transaction reports those.
+async fn newest(
     txn: &mut dyn Transaction,
     id: u32,
     lock: Lock,
-) -> Result<Option<(u64, Option<Timestamp>)>, SqlError> {
-    let range = KeyRange::point(kv::version_key(id));
-    let found = txn.scan(&range, lock, false, 1).await?;
+) -> Result<Option<(Planned, Option<Timestamp>)>, SqlError> {
+    let (start, end) = (kv::version_key(id), kv::statistics_number_key(id).successor());
+    let found = txn.scan(&KeyRange { start, end: Some(end) }, lock, false, 2).await?;
     let at = found.at.first().copied().flatten();
-    found.rows.first().map(|(_, value)| Ok((read_u64(value)?, at))).transpose()
+    let mut rows = found.rows.iter();
+    let Some((_, version)) = rows.next() else { return Ok(None) };
+    let statistics = rows.next().map_or(0, |(_, value)| statistics::number(&value.0));
+    Ok(Some((Planned { id, version: read_u64(version)?, statistics }, at)))
 }
 
 fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
@@ -342,9 +371,9 @@ pub(crate) async fn table_by_id(
     clean: bool,
     lock: Lock,
 ) -> Result<Option<Arc<Table>>, SqlError> {
-    let Some((version, since)) = version_since(txn, id, lock).await? else { return Ok(None) };
+    let Some((planned, since)) = newest(txn, id, lock).await? else { return Ok(None) };
     let since = since.or(txn.read_at()).filter(|_| clean && txn.mode() != Mode::ReadWrite);
-    if clean && let Some(table) = cache.get(id, version) {
+    if clean && let Some(table) = cache.get(planned) {
         if let Some(at) = since {
             cache.put(table.clone(), at);
         }
@@ -354,7 +383,11 @@ pub(crate) async fn table_by_id(
     let Some(value) = txn.get(&key, Lock::Shared).await? else {
         return Err(SqlError::corrupted(format!("table {id} has a version and no descriptor")));
     };
-    let table = Arc::new(Table::decode(&value.0)?);
+    let mut table = Table::decode(&value.0)?;
+    if planned.statistics > 0 {
+        table.statistics = statistics::read(txn, id).await?.map(Arc::new);
+    }
+    let table = Arc::new(table);
     if let Some(at) = since {
         cache.put(table.clone(), at);
     }

@@ -2,7 +2,7 @@
 
 use crate::bind::{self, Binder};
 use crate::by_query::{self, ByQuery, Draft};
-use crate::catalog::{self, Table};
+use crate::catalog::{self, Planned, Table};
 use crate::clauses;
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
@@ -61,8 +61,8 @@ pub(crate) struct Compiled {
     pub(crate) source: Arc<Parsed>,
     pub(crate) declared: Arc<[Option<Type>]>,
     pub(crate) plan: Plan,
-    /// The tables that it was planned for, with their versions.
-    pub(crate) tables: Vec<(u32, u64)>,
+    /// The tables that it was planned for.
+    pub(crate) tables: Vec<Planned>,
     /// True if the transaction had changed the catalog: the versions of the plan may never commit,
     /// or may be used again by another change.
     pub(crate) provisional: bool,
@@ -285,7 +285,7 @@ async fn compile(
                 binder.versions = true;
                 if let Some((name, alias)) = from {
                     let table = table(engine, txn, clean, name).await?;
-                    tables.push((table.id, table.version));
+                    tables.push(table.planned());
                     let alias =
                         alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
                     binder.add(table, &alias);
@@ -311,11 +311,11 @@ async fn compile(
                 return Err(SqlError::unsupported("inserting into anything but a table"));
             };
             let into = changeable(table(engine, txn, clean, name).await?)?;
-            tables.push((into.id, into.version));
+            tables.push(into.planned());
             let from = match insert.source.as_deref().and_then(select::source).flatten() {
                 Some((name, _)) => {
                     let from = table(engine, txn, clean, name).await?;
-                    tables.push((from.id, from.version));
+                    tables.push(from.planned());
                     Some(from)
                 }
                 None => None,
@@ -334,7 +334,7 @@ async fn compile(
                         ));
                     };
                     tables.truncate(1);
-                    tables.extend(read.into_iter().filter(|(id, _)| *id != into.id));
+                    tables.extend(read.into_iter().filter(|read: &Planned| read.id != into.id));
                     Insert::compile(&declared, insert, into, None, Some(plan))?
                 }
                 (own, _) => own?,
@@ -357,7 +357,7 @@ async fn compile(
             };
             let (name, alias) = only_table(factor)?;
             let table = changeable(table(engine, txn, clean, name).await?)?;
-            tables.push((table.id, table.version));
+            tables.push(table.planned());
             let mut binder = Binder::new(&declared);
             let alias = alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
             binder.add(table.clone(), &alias);
@@ -439,7 +439,7 @@ impl ast::Visitor for Named {
     }
 }
 
-type Planned = (Plan, Arc<[Type]>, Option<Arc<[Column]>>);
+type PlannedQuery = (Plan, Arc<[Type]>, Option<Arc<[Column]>>);
 
 async fn plan_query(
     engine: &Engine,
@@ -447,9 +447,9 @@ async fn plan_query(
     clean: bool,
     query: &ast::Query,
     declared: &[Option<Type>],
-    tables: &mut Vec<(u32, u64)>,
+    tables: &mut Vec<Planned>,
     row_keys: bool,
-) -> Result<Planned, SqlError> {
+) -> Result<PlannedQuery, SqlError> {
     let mut named = Named::default();
     let _ = query.visit(&mut named);
     tables.clear();
@@ -470,7 +470,7 @@ async fn plan_query(
             }
             other => other?,
         };
-        tables.push((table.id, table.version));
+        tables.push(table.planned());
         found.push(table);
     }
     let relations = named.relations;

@@ -73,10 +73,10 @@ impl Session {
         let engine = self.engine.clone();
         let table = loop {
             let table = compile::table_for(&engine, work, table_name).await?;
-            if work.is_current(&engine.cache, &[(table.id, table.version)]).await? {
+            if work.is_current(&engine.cache, &[table.planned()], false).await? {
                 break table;
             }
-            work.fits_snapshot(&engine.cache, &[(table.id, table.version)])?;
+            work.fits_snapshot(&engine.cache, &[table.planned()])?;
         };
         // The rows of COPY are not kept, so that the transaction cannot be replayed.
         work.settled = true;

@@ -4,6 +4,7 @@
 //! and the old storage is noted; VACUUM erases it. New storage is filled before it is published
 //! (see [`crate::bulk`]), so that no table is too large for it.
 
+use crate::access::Target;
 use crate::backfill::Step;
 use crate::bind::Binder;
 use crate::bulk::{Bulk, Ids};
@@ -14,8 +15,8 @@ use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names;
-use crate::plan::Target;
 use crate::scan::Cursor;
+use crate::statistics;
 use crate::types::Type;
 use crate::work::Work;
 use crate::write;
@@ -88,7 +89,6 @@ pub(crate) async fn run(
             }
             "DROP INDEX".into()
         }
-        Statement::Analyze(_) => "ANALYZE".into(),
         other => {
             let words = other.to_string();
             let words: Vec<_> = words.split_whitespace().take(2).collect();
@@ -135,7 +135,8 @@ fn drop_table(txn: &mut dyn Transaction, ids: &Ids<'_>, table: &Table) -> Result
     catalog::drop_storage(txn, table.storage)?;
     txn.put(kv::name_key(&table.name), None)?;
     txn.put(kv::descriptor_key(table.id), None)?;
-    Ok(txn.put(kv::version_key(table.id), None)?)
+    txn.put(kv::version_key(table.id), None)?;
+    statistics::forget(txn, table.id)
 }
 
 /// Allocates new, empty storage for the rows and all indexes.
@@ -145,6 +146,7 @@ async fn renew(
     table: &mut Table,
 ) -> Result<(), SqlError> {
     catalog::drop_storage(txn, table.storage)?;
+    statistics::forget(txn, table.id)?;
     table.storage = ids.next(txn).await?;
     for index in &mut table.indexes {
         catalog::drop_storage(txn, index.id)?;

@@ -1,5 +1,6 @@
 //! INSERT, UPDATE and DELETE.
 
+use crate::access::{Access, Wish};
 use crate::bind::{Binder, Typed, bind_items};
 use crate::by_query;
 use crate::catalog::Table;
@@ -8,7 +9,6 @@ use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::names;
 use crate::physical;
-use crate::plan::Access;
 use crate::response::Column;
 use crate::row;
 use crate::scan::{Cursor, Found};
@@ -537,7 +537,10 @@ impl Change {
         binder.begin_clause("WHERE", false);
         let filter = selection.map(|expr| binder.bind_bool(expr, "WHERE")).transpose()?;
         let returning = Returning::compile(binder, returning)?;
-        let access = Access::choose(&table, filter.as_ref());
+        let access = {
+            let filter = filter.as_ref();
+            Access::choose_for(&table, &Wish { filter, by_key: true, ..Wish::default() })
+        };
         Ok(Change { table, access, filter, assignments, returning })
     }
 

@@ -5,8 +5,10 @@
 //!   01 02 id              descriptor of a table
 //!   01 03                 next id
 //!   01 04 id              version of a table
+//!   01 04 id 00           number of its statistics
 //!   01 05 storage         storage that is unused, to be erased by VACUUM
 //!   01 06 storage         when an id was allocated to a transaction that has not committed yet
+//!   01 07 id              statistics of a table
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
 
@@ -30,6 +32,15 @@ pub(crate) const VERSIONS: [u8; 2] = [1, 4];
 
 pub(crate) fn version_key(id: u32) -> Key {
     to_key([&VERSIONS, &id.to_be_bytes()[..]].concat())
+}
+
+/// The key of the number of a table's statistics, the next key behind its version's.
+pub(crate) fn statistics_number_key(id: u32) -> Key {
+    version_key(id).successor()
+}
+
+pub(crate) fn statistics_key(id: u32) -> Key {
+    to_key([&[1, 7], &id.to_be_bytes()[..]].concat())
 }
 
 pub(crate) fn dropped_key(storage: u32) -> Key {

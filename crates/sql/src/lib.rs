@@ -26,7 +26,7 @@
 //!   query ── bind ── logical ── normalize ── physical ── exec ── Transaction
 //! ```
 //!
-//! Not done: statistics, and operators over batches that spill to disk; CHECK and foreign keys;
+//! Not done: operators over batches that spill to disk; CHECK and foreign keys;
 //! DROP COLUMN and changes of a column's type. `statement_timeout` and
 //! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
 //! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
@@ -34,6 +34,7 @@
 #[cfg(test)]
 extern crate self as meridian_sql;
 
+mod access;
 mod aggregate;
 mod array;
 mod backfill;
@@ -77,7 +78,7 @@ mod normalize;
 mod number;
 mod parse;
 mod physical;
-mod plan;
+
 mod response;
 mod row;
 mod run;
@@ -88,6 +89,7 @@ mod setting_values;
 mod settings;
 mod split;
 mod stack;
+mod statistics;
 pub mod system;
 mod turn;
 mod types;

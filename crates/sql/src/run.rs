@@ -12,6 +12,7 @@ use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
 use crate::select::Running;
 use crate::session::Session;
+use crate::statistics;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl, system};
@@ -148,6 +149,12 @@ impl Session {
             && self.work.as_ref().is_none_or(|work| !work.explicit && work.journal.is_empty())
         {
             return self.create_index(create).await;
+        }
+        if let Statement::Analyze(analyze) = &compiled.source.statement
+            && self.is_alone()
+            && self.work.as_ref().is_none_or(|work| !work.explicit && work.journal.is_empty())
+        {
+            return self.analyze(analyze).await;
         }
         let goes_on = portal.rows.is_some();
         if !goes_on {
@@ -570,7 +577,7 @@ async fn attempt(
     let (mut looks, mut planned) = (0, portal.rows.is_some());
     while !planned {
         planned = !(compiled.provisional && looks == 0)
-            && work.is_current(&engine.cache, &compiled.tables).await?;
+            && work.is_current(&engine.cache, &compiled.tables, looks == 0).await?;
         if planned {
             // Other reads of the catalog are over by then: only the statement's own reads are left.
             planned = narrow(facts, work, portal, &compiled)?;
@@ -606,7 +613,7 @@ async fn attempt(
         Plan::Explain(inner, analyze) => {
             let mut lines = compile::explain(inner);
             if *analyze {
-                work.touched.extend(compiled.tables.iter().map(|(id, _)| *id));
+                work.touched.extend(compiled.tables.iter().map(|table| table.id));
                 let timings = work.txn.measure();
                 // In parts, each of which is dropped before the next: only their number is
                 // reported.
@@ -634,12 +641,16 @@ async fn attempt(
                 lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
             Chunk { rows, done: true, tag: "EXPLAIN".into() }
         }
+        Plan::Schema if let Statement::Analyze(analyze) = &compiled.source.statement => {
+            statistics::in_transaction(engine, work, facts, analyze).await?;
+            Chunk { rows: Vec::new(), done: true, tag: "ANALYZE".into() }
+        }
         Plan::Schema => {
             let tag = ddl::run(engine, work, &compiled.source.statement).await?;
             Chunk { rows: Vec::new(), done: true, tag }
         }
         plan => {
-            work.touched.extend(compiled.tables.iter().map(|(id, _)| *id));
+            work.touched.extend(compiled.tables.iter().map(|table| table.id));
             let (rows, done, verb) = run_plan(plan, work, portal, &scope, max).await?;
             let tag = match verb {
                 "INSERT" => format!("INSERT 0 {}", portal.count),

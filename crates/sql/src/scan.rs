@@ -1,12 +1,12 @@
 //! Reads the rows of one table, chunk by chunk, through a primary key or a secondary index.
 
+use crate::access::Target;
 use crate::catalog::Table;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Facts;
 use crate::kv;
-use crate::plan::Target;
 use crate::row;
 use crate::system;
 use meridian_clock::Timestamp;

@@ -1,5 +1,6 @@
 //! SELECT over at most one table: filter, groups, order, limit.
 
+use crate::access::{Access, Target, Wish};
 use crate::aggregate::{Aggregate, Groups};
 use crate::bind::{Binder, Grouping, bind_items, position};
 use crate::catalog::Table;
@@ -12,8 +13,7 @@ use crate::kv;
 use crate::logical::ColumnId;
 use crate::memory::{Held, weight};
 use crate::names;
-use crate::physical::SortBy;
-use crate::plan::{Access, Target};
+use crate::physical::{SortBy, rows_of};
 use crate::response::Column;
 use crate::scan::{Cursor, Found};
 use crate::system;
@@ -57,6 +57,18 @@ pub(crate) struct Sort {
     pub(crate) expr: Expr,
     descending: bool,
     nulls_first: bool,
+}
+
+impl Sort {
+    /// Returns it as the order of a column, if it is that.
+    fn by_column(&self) -> Option<SortBy> {
+        match self.expr {
+            Expr::Column(column) => {
+                Some(SortBy { column, descending: self.descending, nulls_first: self.nulls_first })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Returns the one table that a query reads, if the simple path can run it at all: `None`
@@ -170,14 +182,26 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
             .chain(sort.iter().map(|s| &s.expr))
             .for_each(|expr| expr.mark(&mut wanted)),
     }
+    // The order that an access path may give; one of expressions none does.
+    let by = match groups {
+        Some(_) => None,
+        None => sort.iter().map(Sort::by_column).collect::<Option<Vec<_>>>(),
+    };
     let access = match &table {
-        Some(table) => Access::choose(table, filter.as_ref()),
-        None => Access { index: None, spans: Vec::new() },
+        Some(table) => {
+            let rows = (!is_distinct).then(|| rows_of(&limit, &offset)).flatten();
+            let order = by.as_deref().unwrap_or(&[]);
+            let filter = filter.as_ref();
+            Access::choose_for(
+                table,
+                &Wish { filter, order, rows, by_key: !query.locks.is_empty() },
+            )
+        }
+        None => Access::whole(),
     };
     let mut reverse = false;
-    if let Some(table) = &table
-        && groups.is_none()
-        && let Some(backwards) = order_of_access(&access, table, &sort)
+    if let (Some(table), Some(by)) = (&table, &by)
+        && let Some(backwards) = access.order(table, by)
     {
         reverse = backwards;
         sort.clear();
@@ -241,18 +265,6 @@ fn group(
     }
     let keys = grouping.keys.into_iter().map(|key| key.expr).collect();
     Ok((keys, aggregates.into_iter().map(|(_, aggregate)| aggregate).collect()))
-}
-
-/// Returns `Some` if the access path returns rows in the requested order; true if it must run
-/// backwards.
-fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool> {
-    let by = |sort: &Sort| match sort.expr {
-        Expr::Column(column) => {
-            Some(SortBy { column, descending: sort.descending, nulls_first: sort.nulls_first })
-        }
-        _ => None,
-    };
-    access.order(table, &sort.iter().map(by).collect::<Option<Vec<_>>>()?)
 }
 
 /// A running SELECT.

@@ -5,7 +5,7 @@
 //! difference, and its transaction continues. Otherwise, or when a result was returned in parts,
 //! the client gets 40001.
 
-use crate::catalog::{self, Cache};
+use crate::catalog::{self, Cache, Planned};
 use crate::compile::Compiled;
 use crate::datetime;
 use crate::datum::Datum;
@@ -112,25 +112,32 @@ impl Work {
     }
 
     /// True if the tables are at the versions of a plan, as far as is known; if so, declares that
-    /// the next reads and writes are planned for them.
+    /// the next reads and writes are planned for them. With `newest`, a plan for older statistics
+    /// is not current either.
     pub(crate) async fn is_current(
         &mut self,
         cache: &Cache,
-        tables: &[(u32, u64)],
+        tables: &[Planned],
+        newest: bool,
     ) -> Result<bool, SqlError> {
-        let tables = || tables.iter().copied().filter(|(id, _)| !system::is_system(*id));
-        for (id, version) in tables() {
+        let tables = || tables.iter().copied().filter(|table| !system::is_system(table.id));
+        for table in tables() {
             // Reads in one shard only are of the present, whatever their timestamp, since the shard
             // has nothing newer.
             let at = self.txn.read_at().filter(|_| self.scope == Scope::Open);
-            let now =
-                if self.sees_catalog() { self.version(id).await? } else { cache.version(id, at) };
-            if now != Some(version) {
+            let is_current = match self.sees_catalog() {
+                true => self.version(table.id).await? == Some(table.version),
+                false => cache.planned(table.id, at).is_some_and(|now| {
+                    let older = newest && table.statistics < now.statistics;
+                    now.version == table.version && !older
+                }),
+            };
+            if !is_current {
                 return Ok(false);
             }
         }
         if !self.exact {
-            tables().for_each(|(table, version)| {
+            tables().for_each(|Planned { id: table, version, .. }| {
                 self.txn.planned_for(SchemaVersion { table, version })
             });
         }
@@ -140,15 +147,11 @@ impl Work {
     /// Fails if a table, whose newest version the cache has, has changed since the fixed snapshot
     /// of this transaction, if that writes: statements can be planned neither for the old version,
     /// which the shards reject, nor for the new one.
-    pub(crate) fn fits_snapshot(
-        &self,
-        cache: &Cache,
-        tables: &[(u32, u64)],
-    ) -> Result<(), SqlError> {
+    pub(crate) fn fits_snapshot(&self, cache: &Cache, tables: &[Planned]) -> Result<(), SqlError> {
         if self.reads_only() || self.sees_catalog() {
             return Ok(());
         }
-        let changed = |at| tables.iter().find_map(|(id, _)| cache.changed_since(*id, at));
+        let changed = |at| tables.iter().find_map(|table| cache.changed_since(table.id, at));
         match self.txn.read_at().and_then(changed) {
             Some(table) => Err(restart(&format!(
                 "table \"{}\" has changed since this transaction's snapshot",

@@ -5,6 +5,7 @@
 
 use super::pairs::Pairs;
 use super::{CHUNK_ROWS, Context, Operator, Row, all, start};
+use crate::access::Target;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Expr, Scope};
@@ -12,7 +13,6 @@ use crate::interval::Interval;
 use crate::key;
 use crate::memory::weight;
 use crate::physical::{self, How, Kind, Node};
-use crate::plan::Target;
 use meridian_txn::Future;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;

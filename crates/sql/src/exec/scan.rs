@@ -1,10 +1,10 @@
 //! Reads a table by its access path.
 
 use super::{Context, Operator, Row};
+use crate::access::Target;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::physical::{self, Node};
-use crate::plan::Target;
 use crate::scan::{Cursor, Found};
 use crate::system;
 use bytes::Bytes;

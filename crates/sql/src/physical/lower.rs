@@ -1,22 +1,17 @@
 //! Lowers a logical plan: ids become positions, scans get access paths, joins get algorithms.
 
+use super::estimate::Estimates;
 use super::ordered::{self, Wanted};
-use super::{How, Join, Kind, Node, Query, Scan, SortBy, estimate, order};
+use super::{How, Join, Kind, Node, Query, Scan, SortBy, order, rows_of};
+use crate::access::{Access, LOOKUP, Wish};
 use crate::bind;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Arith, Compare, Expr};
 use crate::logical::{self, ColumnId, JoinKind, Rel};
 use crate::normalize::normalize;
-use crate::plan::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The cost of a lookup by key, in rows that a scan returns meanwhile.
-const LOOKUP: f64 = 4.0;
-
-/// The rows of a LIMIT that is not known when the query is planned.
-const LIMIT_ROWS: f64 = 100.0;
 
 /// An operator and the ids of its columns, by position.
 pub(super) type Lowered = (Arc<Node>, Vec<ColumnId>);
@@ -32,8 +27,11 @@ pub(crate) fn lower_with(
     relations: usize,
     by_key: Option<bool>,
 ) -> Result<Query, SqlError> {
-    let rel = order::order(normalize(query.rel, query.ids));
+    let rel = normalize(query.rel, query.ids);
+    let estimates = Estimates::of(&rel);
+    let rel = order::order(rel, &estimates);
     let mut lowering = Lowering {
+        estimates,
         outer: BTreeMap::new(),
         slots: query.params.len(),
         named_count: 0,
@@ -56,6 +54,7 @@ pub(crate) fn lower_with(
 }
 
 pub(super) struct Lowering {
+    estimates: Estimates,
     /// Whether joins read by key: by cost unless it is given.
     by_key: Option<bool>,
     /// The parameters that hold columns of enclosing relations.
@@ -100,17 +99,6 @@ pub(super) fn sort_by(
         })
     };
     by.into_iter().map(key).collect()
-}
-
-/// The rows that a LIMIT with an OFFSET needs.
-fn rows_of((limit, offset): &(Option<Expr>, Option<Expr>)) -> Option<f64> {
-    let count = |expr: &Option<Expr>| match expr {
-        Some(Expr::Const(count)) => count.as_i64().map(|count| count as f64),
-        Some(_) => Some(LIMIT_ROWS),
-        None => Some(0.0),
-    };
-    limit.as_ref()?;
-    Some(count(limit)? + count(offset)?)
 }
 
 /// Adds the columns that an expression names.
@@ -289,7 +277,10 @@ impl Lowering {
         needed: &BTreeSet<ColumnId>,
     ) -> Result<Lowered, SqlError> {
         let below = needed.iter().copied().chain(by.iter().map(|key| key.column)).collect();
-        let wanted = Wanted { by: &by, rows: most.as_ref().and_then(rows_of) };
+        let wanted = Wanted {
+            by: &by,
+            rows: most.as_ref().and_then(|(limit, offset)| rows_of(limit, offset)),
+        };
         if ordered::gives(&input, &wanted) {
             return self.lower_in_order(input, wanted, &below);
         }
@@ -306,9 +297,9 @@ impl Lowering {
         needed: &BTreeSet<ColumnId>,
     ) -> Result<Lowered, SqlError> {
         match rel {
-            Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, Some(wanted.by)),
+            Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, Some(wanted)),
             Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
-                self.scan(*input, vec![condition], needed, Some(wanted.by))
+                self.scan(*input, vec![condition], needed, Some(wanted))
             }
             Rel::Filter { input, condition } => {
                 let mut below = needed.clone();
@@ -341,21 +332,24 @@ impl Lowering {
         scan: Rel,
         conditions: Vec<Expr>,
         needed: &BTreeSet<ColumnId>,
-        by: Option<&[logical::SortKey]>,
+        wanted: Option<Wanted<'_>>,
     ) -> Result<Lowered, SqlError> {
         let Rel::Scan { table, columns } = scan else { return Err(internal("not a scan")) };
         let filter = self.place_all(conditions, &columns)?;
         let filter = Expr::all_of(filter);
-        let mut wanted = vec![false; columns.len()];
-        filter.iter().for_each(|filter| filter.mark(&mut wanted));
+        let mut reads = vec![false; columns.len()];
+        filter.iter().for_each(|filter| filter.mark(&mut reads));
         let picks: Vec<usize> =
             (0..columns.len()).filter(|at| needed.contains(&columns[*at])).collect();
-        picks.iter().for_each(|at| wanted[*at] = true);
-        let access = Access::choose(&table, filter.as_ref());
-        let by = sort_by(by.unwrap_or(&[]).to_vec(), &columns)?;
-        let backwards = access.order(&table, &by).ok_or_else(|| internal("an order is lost"))?;
+        picks.iter().for_each(|at| reads[*at] = true);
+        let by = wanted.as_ref().map_or(&[][..], |wanted| wanted.by);
+        let order = &sort_by(by.to_vec(), &columns)?[..];
+        let (filtered, rows) = (filter.as_ref(), wanted.and_then(|wanted| wanted.rows));
+        let wish = Wish { filter: filtered, order, rows, by_key: false };
+        let access = Access::choose_for(&table, &wish);
+        let backwards = access.order(&table, order).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();
-        let scan = Scan { table, access, backwards, filter, wanted, picks };
+        let scan = Scan { table, access, backwards, filter, wanted: reads, picks };
         Ok((Arc::new(Node::Scan(scan)), layout))
     }
 
@@ -399,10 +393,10 @@ impl Lowering {
         let by_key = kind != JoinKind::Full
             && !knows_null
             && !is_dependent
-            && looked_up(&right, &pairs, &lefts).is_some_and(|found| {
+            && self.looked_up(&right, &pairs, &lefts).is_some_and(|found| {
                 let most = wanted.as_ref().and_then(|wanted| wanted.rows);
-                let count = estimate::rows(&left).min(most.unwrap_or(f64::MAX));
-                let is_cheaper = count * (LOOKUP + found) < count + base_rows(&right);
+                let count = self.estimates.rows(&left).min(most.unwrap_or(f64::MAX));
+                let is_cheaper = count * (LOOKUP + found) < count + self.base_rows(&right);
                 self.by_key.unwrap_or(is_cheaper)
             });
         let (mut left, mut right) = (left, right);
@@ -412,7 +406,7 @@ impl Lowering {
             && !by_key
             && !is_dependent
             && guards.is_empty()
-            && estimate::rows(&left) < estimate::rows(&right);
+            && self.estimates.rows(&left) < self.estimates.rows(&right);
         let (lefts, rights) = if swaps { (rights, lefts) } else { (lefts, rights) };
         if swaps {
             std::mem::swap(&mut left, &mut right);
@@ -478,6 +472,36 @@ impl Lowering {
         let guard = Expr::all_of(guards);
         let join = Join { kind: physical, left, right, left_width, right_width, guard, on, how };
         Ok((Arc::new(Node::Join(join)), layout))
+    }
+
+    /// The rows that a right side reads without a key of the left side.
+    fn base_rows(&self, right: &Rel) -> f64 {
+        match scan_of(right) {
+            Some((scan, conditions)) if reads_by_key(scan, &conditions) => {
+                self.estimates.scanned(scan, &conditions)
+            }
+            Some((scan, _)) => self.estimates.rows(scan),
+            None => self.estimates.rows(right),
+        }
+    }
+
+    /// Returns the estimated rows of a lookup, if the conditions give a key of a right side that is a
+    /// table.
+    fn looked_up(&self, right: &Rel, pairs: &[Expr], lefts: &BTreeSet<ColumnId>) -> Option<f64> {
+        let (scan, mut conditions) = scan_of(right)?;
+        if let Rel::Scan { table, .. } = scan
+            && crate::system::is_system(table.id)
+        {
+            return None;
+        }
+        let alone = access(scan, &conditions)?;
+        let joining = pairs.iter().filter(|pair| pair.names_any(lefts)).map(|pair| match pair {
+            Expr::IsBool(inner, true, false) => (**inner).clone(),
+            pair => pair.clone(),
+        });
+        conditions.extend(joining);
+        let found = access(scan, &conditions)?;
+        (found.has_key() && found != alone).then(|| self.estimates.scanned(scan, &conditions))
     }
 
     /// Finds equalities between the sides; without one, all pairs are looked at.
@@ -565,17 +589,6 @@ fn scan_of(rel: &Rel) -> Option<(&Rel, Vec<Expr>)> {
     }
 }
 
-/// The rows that a right side reads without a key of the left side.
-fn base_rows(right: &Rel) -> f64 {
-    match scan_of(right) {
-        Some((scan, conditions)) if reads_by_key(scan, &conditions) => {
-            estimate::scanned(scan, &conditions)
-        }
-        Some((scan, _)) => estimate::rows(scan),
-        None => estimate::rows(right),
-    }
-}
-
 fn reads_by_key(scan: &Rel, conditions: &[Expr]) -> bool {
     access(scan, conditions).is_some_and(|access| access.has_key())
 }
@@ -592,23 +605,4 @@ fn access(scan: &Rel, conditions: &[Expr]) -> Option<Access> {
         placed.push(condition);
     }
     Some(Access::choose(table, Expr::all_of(placed).as_ref()))
-}
-
-/// Returns the estimated rows of a lookup, if the conditions give a key of a right side that is a
-/// table.
-fn looked_up(right: &Rel, pairs: &[Expr], lefts: &BTreeSet<ColumnId>) -> Option<f64> {
-    let (scan, mut conditions) = scan_of(right)?;
-    if let Rel::Scan { table, .. } = scan
-        && crate::system::is_system(table.id)
-    {
-        return None;
-    }
-    let alone = access(scan, &conditions)?;
-    let joining = pairs.iter().filter(|pair| pair.names_any(lefts)).map(|pair| match pair {
-        Expr::IsBool(inner, true, false) => (**inner).clone(),
-        pair => pair.clone(),
-    });
-    conditions.extend(joining);
-    let found = access(scan, &conditions)?;
-    (found.has_key() && found != alone).then(|| estimate::scanned(scan, &conditions))
 }

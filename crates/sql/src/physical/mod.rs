@@ -16,12 +16,12 @@ pub(crate) use lower::lower;
 #[cfg(test)]
 pub(crate) use lower::lower_with;
 
+use crate::access::Access;
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::function::Function;
 use crate::logical::{GroupingSets, SetOp};
-use crate::plan::Access;
 use crate::response::Column;
 use crate::types::Type;
 use crate::window;
@@ -139,6 +139,20 @@ pub(crate) enum How {
     /// the left row its parameter. The rows may be remembered for equal columns, unless they are
     /// volatile.
     Dependent { slots: Vec<(usize, usize)>, remembers: bool },
+}
+
+/// The rows of a LIMIT that is not known when the query is planned.
+const LIMIT_ROWS: f64 = 100.0;
+
+/// Returns the number of rows that a LIMIT with an OFFSET needs; `None` without a LIMIT.
+pub(crate) fn rows_of(limit: &Option<Expr>, offset: &Option<Expr>) -> Option<f64> {
+    let count = |expr: &Option<Expr>| match expr {
+        Some(Expr::Const(count)) => count.as_i64().map(|count| count as f64),
+        Some(_) => Some(LIMIT_ROWS),
+        None => Some(0.0),
+    };
+    limit.as_ref()?;
+    Some(count(limit)? + count(offset)?)
 }
 
 /// A column that rows are sorted by.

@@ -5,23 +5,23 @@
 //! those with a condition to what is joined before all others. A dependent relation comes after the
 //! relations that it names.
 
-use super::estimate;
+use super::estimate::Estimates;
 use crate::expr::Expr;
 use crate::logical::{Join, JoinKind, Rel};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Orders all inner joins of a plan.
-pub(super) fn order(rel: Rel) -> Rel {
+pub(super) fn order(rel: Rel, estimates: &Estimates) -> Rel {
     let mut rel = rel;
     if is_inner(&rel) {
         let (mut relations, mut conditions) = (Vec::new(), Vec::new());
         flatten(rel, &mut relations, &mut conditions);
-        let relations = relations.into_iter().map(order).collect();
-        return greedy(relations, conditions);
+        let relations = relations.into_iter().map(|one| order(one, estimates)).collect();
+        return greedy(relations, conditions, estimates);
     }
     for input in rel.inputs_mut() {
         let inner = std::mem::replace(input, Rel::one_row());
-        *input = order(inner);
+        *input = order(inner, estimates);
     }
     rel
 }
@@ -54,7 +54,7 @@ struct Waiting {
     matches: Option<(Vec<usize>, f64)>,
 }
 
-fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>) -> Rel {
+fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>, estimates: &Estimates) -> Rel {
     let mut owner = BTreeMap::new();
     for (number, rel) in relations.iter().enumerate() {
         owner.extend(rel.columns().into_iter().map(|id| (id, number)));
@@ -76,9 +76,9 @@ fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>) -> Rel {
     };
     let mut waiting: Vec<Waiting> = relations.into_iter().enumerate().map(wait).collect();
     let first =
-        least(&mut waiting, |one| one.needs.is_empty().then(|| (0, estimate::rows(&one.rel))));
+        least(&mut waiting, |one| one.needs.is_empty().then(|| (0, estimates.rows(&one.rel))));
     let first = waiting.remove(first.unwrap_or(0));
-    let (mut count, mut joined) = (estimate::rows(&first.rel), first.rel);
+    let (mut count, mut joined) = (estimates.rows(&first.rel), first.rel);
     let mut have = BTreeSet::from([first.number]);
     let mut conditions: Vec<Option<Expr>> = conditions.into_iter().map(Some).collect();
     while !waiting.is_empty() {
@@ -93,7 +93,7 @@ fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>) -> Rel {
             let on: Vec<usize> = of_relation[one.number].iter().copied().filter(applies).collect();
             if one.matches.as_ref().is_none_or(|(known, _)| *known != on) {
                 let applied = on.iter().filter_map(|at| conditions[*at].clone()).collect();
-                one.matches = Some((on, matches(&one.rel, applied)));
+                one.matches = Some((on, matches(&one.rel, applied, estimates)));
             }
             let (on, matches) = one.matches.as_ref()?;
             Some((usize::from(on.is_empty() && one.needs.is_empty()), count * matches))
@@ -110,8 +110,8 @@ fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>) -> Rel {
 }
 
 /// Returns the estimated rows of a relation for which conditions are true.
-fn matches(rel: &Rel, mut conditions: Vec<Expr>) -> f64 {
-    let joint: f64 = conditions.iter().map(estimate::selectivity).product();
+fn matches(rel: &Rel, mut conditions: Vec<Expr>, estimates: &Estimates) -> f64 {
+    let joint: f64 = conditions.iter().map(|on| estimates.selectivity(on)).product();
     let scan = match rel {
         Rel::Filter { input, condition } => {
             conditions.push(condition.clone());
@@ -120,8 +120,8 @@ fn matches(rel: &Rel, mut conditions: Vec<Expr>) -> f64 {
         rel => rel,
     };
     match scan {
-        Rel::Scan { .. } => estimate::scanned(scan, &conditions),
-        _ => estimate::rows(rel) * joint,
+        Rel::Scan { .. } => estimates.scanned(scan, &conditions),
+        _ => estimates.rows(rel) * joint,
     }
 }
 

@@ -2,9 +2,9 @@
 //! forwards or backwards, and joins whose left side is one.
 
 use super::SortBy;
+use crate::access::{Access, Wish};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, JoinKind, Rel, SortKey};
-use crate::plan::Access;
 use crate::system;
 
 /// An order that is wanted.
@@ -21,9 +21,9 @@ pub(super) struct Wanted<'a> {
 /// limit that may be the wrong side to stream, so a join gives an order only for a limit.
 pub(super) fn gives(rel: &Rel, wanted: &Wanted<'_>) -> bool {
     match rel {
-        Rel::Scan { .. } => scan_gives(rel, None, wanted.by),
+        Rel::Scan { .. } => scan_gives(rel, None, wanted),
         Rel::Filter { input, condition } if matches!(**input, Rel::Scan { .. }) => {
-            scan_gives(input, Some(condition), wanted.by)
+            scan_gives(input, Some(condition), wanted)
         }
         Rel::Filter { input, .. } => gives(input, wanted),
         Rel::Project { input, outputs } => {
@@ -36,13 +36,13 @@ pub(super) fn gives(rel: &Rel, wanted: &Wanted<'_>) -> bool {
     }
 }
 
-fn scan_gives(scan: &Rel, condition: Option<&Expr>, by: &[SortKey]) -> bool {
+fn scan_gives(scan: &Rel, condition: Option<&Expr>, wanted: &Wanted<'_>) -> bool {
     let Rel::Scan { table, columns } = scan else { return false };
     if system::is_system(table.id) {
         return false;
     }
     let at = |id: ColumnId| columns.iter().position(|column| *column == id);
-    let by = by.iter().map(|key| {
+    let by = wanted.by.iter().map(|key| {
         let (descending, nulls_first) = (key.descending, key.nulls_first);
         Some(SortBy { column: at(key.column)?, descending, nulls_first })
     });
@@ -52,7 +52,9 @@ fn scan_gives(scan: &Rel, condition: Option<&Expr>, by: &[SortKey]) -> bool {
         condition.replace_columns(&|id| Some(at(id).map_or(Expr::Param(0), Expr::Column)));
         condition
     });
-    Access::choose(table, condition.as_ref()).order(table, &by).is_some()
+    let (filter, rows) = (condition.as_ref(), wanted.rows);
+    let wish = Wish { filter, order: &by, rows, by_key: false };
+    Access::choose_for(table, &wish).order(table, &by).is_some()
 }
 
 /// Returns the order below a projection that gives one above it; `None` if a column of the order is

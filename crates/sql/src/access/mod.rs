@@ -2,8 +2,11 @@
 //! secondary index.
 //!
 //! For each key its leading columns are matched with equalities (`=`, `IN`, row `IN`) and the next
-//! one with a range. The key with most matched columns wins, the primary key on a tie. The rest of
-//! the condition is applied as a filter afterwards.
+//! one with a range. The rest of the condition is applied as a filter afterwards.
+
+mod choose;
+
+pub(crate) use choose::{LOOKUP, Wish};
 
 use crate::catalog::{IndexPart, Table};
 use crate::datum::Datum;
@@ -58,34 +61,6 @@ pub(crate) fn conjuncts<'a>(filter: &'a Expr, out: &mut Vec<&'a Expr>) {
 }
 
 impl Access {
-    /// Returns the best access path for a condition.
-    pub(crate) fn choose(table: &Table, filter: Option<&Expr>) -> Access {
-        let mut all = Vec::new();
-        if let Some(filter) = filter {
-            conjuncts(filter, &mut all);
-        }
-        let mut best = (0, Access { index: None, spans: Vec::new() });
-        let keys = table
-            .primary
-            .iter()
-            .map(|primary| (None, primary))
-            .chain(table.indexes.iter().enumerate().map(|(at, index)| (Some(at), index)))
-            .filter(|(_, index)| index.building.is_none());
-        for (at, index) in keys {
-            let spans = disjunct_spans(&index.columns, &all);
-            let Some(least) = spans.iter().map(Span::worth).min().filter(|worth| *worth > 0) else {
-                continue;
-            };
-            let whole =
-                spans.iter().all(|span| span.equal.len() == index.columns.len()) && index.unique;
-            let worth = least * 4 + usize::from(whole) * 100 + usize::from(at.is_none());
-            if worth > best.0 {
-                best = (worth, Access { index: at, spans });
-            }
-        }
-        best.1
-    }
-
     /// True if it finds at most one row.
     pub(crate) fn is_unique(&self, table: &Table) -> bool {
         let unique = self.index.is_none_or(|at| table.indexes[at].unique);
@@ -170,11 +145,14 @@ impl Access {
 
     /// Returns a line for EXPLAIN.
     pub(crate) fn explain(&self, table: &Table) -> String {
-        let Some(span) = self.spans.first() else { return format!("Full scan of {}", table.name) };
         let parts = self.parts(table);
         let key = match self.index {
             Some(at) => format!("index {}", table.indexes[at].name),
             None => "primary key".to_owned(),
+        };
+        let Some(span) = self.spans.first() else {
+            let by = self.index.map_or(String::new(), |_| format!(" by {key}"));
+            return format!("Full scan of {}{by}", table.name);
         };
         let named = |parts: &[IndexPart]| {
             let names: Vec<_> = parts
@@ -340,6 +318,11 @@ fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
 impl Span {
     fn worth(&self) -> usize {
         self.equal.len() * 4 + usize::from(self.low.is_some()) + usize::from(self.high.is_some())
+    }
+
+    /// The number of the key's columns that it uses.
+    fn used(&self) -> usize {
+        self.equal.len() + usize::from(self.low.is_some() || self.high.is_some())
     }
 
     fn is_many(&self) -> bool {

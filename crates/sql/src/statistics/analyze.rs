@@ -1,0 +1,144 @@
+//! ANALYZE: reads tables, and writes their statistics.
+//!
+//! Outside a transaction block a table is read in a snapshot of its own, so that no writer waits;
+//! then its statistics are written in a short transaction. In a block all happens in the block's
+//! transaction, which sees what it has written itself.
+
+use super::sample::Sample;
+use super::{Statistics, write};
+use crate::access::Target;
+use crate::catalog::{self, Table};
+use crate::compile;
+use crate::error::{SqlError, restart};
+use crate::expr::Facts;
+use crate::kv;
+use crate::run::MOST_REPLAYS;
+use crate::scan::Cursor;
+use crate::session::Session;
+use crate::system;
+use crate::turn::Turn;
+use crate::work::Work;
+use crate::{engine::Engine, response::Response};
+use meridian_txn::{Begin, Lock, Mode, ReadAt, Transaction};
+use sqlparser::ast;
+use std::sync::Arc;
+
+/// The rows that are read at a time.
+const ROWS: usize = 1000;
+
+/// Reads a table.
+async fn gather(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    facts: &Facts,
+) -> Result<Statistics, SqlError> {
+    let rows = kv::prefix_range(&kv::storage_prefix(table.storage));
+    let mut cursor = Cursor::new(None, vec![Target::Range(rows)], false);
+    let mut sample = Sample::new(table.columns.len(), facts.held());
+    let (wanted, mut turn) = (vec![true; table.columns.len()], Turn::new(facts.clock));
+    loop {
+        let found = cursor.next(txn, table, &wanted, Lock::Shared, ROWS).await?;
+        if found.is_empty() {
+            return Ok(sample.finish());
+        }
+        for found in found {
+            sample.add(&found.row)?;
+            turn.pause(1).await;
+        }
+    }
+}
+
+/// Returns the tables that a statement names: all tables, if it names none.
+async fn tables(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    analyze: &ast::Analyze,
+) -> Result<Vec<Arc<Table>>, SqlError> {
+    if let Some(name) = &analyze.table_name {
+        let table = compile::table(engine, txn, clean, name).await?;
+        return Ok(vec![table].into_iter().filter(|table| !system::is_system(table.id)).collect());
+    }
+    let mut all = Vec::new();
+    for (_, relation) in catalog::names(txn).await? {
+        if relation.id == relation.table {
+            all.extend(
+                catalog::table_by_id(txn, &engine.cache, relation.id, clean, Lock::Shared).await?,
+            );
+        }
+    }
+    Ok(all)
+}
+
+/// Analyzes tables in a transaction block.
+pub(crate) async fn in_transaction(
+    engine: &Engine,
+    work: &mut Work,
+    facts: &Facts,
+    analyze: &ast::Analyze,
+) -> Result<(), SqlError> {
+    let clean = work.clean;
+    let txn = work.txn.as_mut();
+    for table in tables(engine, txn, clean, analyze).await? {
+        let statistics = gather(txn, &table, facts).await?;
+        write(txn, &table, statistics).await?;
+    }
+    Ok(())
+}
+
+impl Session {
+    /// Analyzes tables outside a transaction block.
+    pub(crate) async fn analyze(&mut self, analyze: &ast::Analyze) -> Result<Response, SqlError> {
+        self.finish_implicit().await?;
+        let engine = self.engine.clone();
+        let token = self.facts.token;
+        let how = || Begin { token, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };
+        let mut look = engine.database().begin(how()).await?;
+        let all = tables(&engine, look.as_mut(), true, analyze).await?;
+        for table in all {
+            let how = Begin { token: self.facts.token, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };
+            let mut look = engine.database().begin(how).await?;
+            let statistics = gather(look.as_mut(), &table, &self.facts).await?;
+            drop(look);
+            self.write_statistics(&table, &statistics).await?;
+            // Plans that are kept are made again.
+            engine.cache.forget(table.id);
+        }
+        Ok(Response::Complete("ANALYZE".into()))
+    }
+
+    /// Writes statistics in a transaction of its own, unless the table has changed.
+    async fn write_statistics(
+        &mut self,
+        table: &Table,
+        statistics: &Statistics,
+    ) -> Result<(), SqlError> {
+        let mut age = None;
+        for _ in 0..MOST_REPLAYS {
+            let mut work = self.begin_work(Mode::ReadWrite, age, false).await?;
+            age = Some(work.txn.age());
+            work.settled = true;
+            let txn = work.txn.as_mut();
+            let written = match catalog::version(txn, table.id, Lock::Shared).await {
+                Ok(Some(version)) if version == table.version => {
+                    write(txn, table, statistics.clone()).await
+                }
+                // They are of a table that is gone, or of columns that have changed.
+                Ok(_) => return Ok(()),
+                Err(error) => Err(error),
+            };
+            let done = match written {
+                Ok(()) => {
+                    self.work = Some(work);
+                    self.commit().await
+                }
+                Err(error) => Err(error),
+            };
+            match done {
+                Err(error) if error.is_restart() => {}
+                other => return other,
+            }
+        }
+        Err(restart("the transaction lost too many conflicts"))
+    }
+}
