@@ -396,6 +396,15 @@ impl meridian_pg::Databases for NodeServer {
         self.list()
     }
 
+    fn open_engines(&self) -> Vec<Arc<Engine>> {
+        self.engines
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
     fn ended(&self) -> Option<String> {
         self.node.halted()
     }

@@ -21,6 +21,7 @@
 //! Not supported: authentication and TLS (so only loopback is served), COPY TO STDOUT, the function
 //! call protocol.
 
+mod analyst;
 mod backend;
 mod cancel;
 mod connection;

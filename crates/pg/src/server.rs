@@ -1,5 +1,6 @@
 //! The listener: admission of connections, and shutdown.
 
+use crate::analyst;
 use crate::cancel::Registry;
 use crate::connection;
 use crate::counters::{Counters, count};
@@ -64,6 +65,11 @@ pub trait Databases: Send + Sync + 'static {
     fn engine<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<Engine>>, String>>;
     /// The names of all databases, for the hint of an error.
     fn names(&self) -> Vec<String>;
+    /// Returns the engines of the databases that are open here, whose statistics the server keeps
+    /// up to date.
+    fn open_engines(&self) -> Vec<Arc<Engine>> {
+        Vec::new()
+    }
     /// Returns the reason if the node behind the databases has failed while this process still
     /// runs: then a panic concerns more than its session.
     fn ended(&self) -> Option<String> {
@@ -153,6 +159,8 @@ impl Server {
         let Server { listener, state, stop } = self;
         let state = Arc::new(state);
         let mut connections = JoinSet::new();
+        let mut analyst = JoinSet::new(); // It ends with the server.
+        analyst.spawn(analyst::run(state.databases.clone()));
         let mut shutdown = pin!(shutdown);
         loop {
             tokio::select! {

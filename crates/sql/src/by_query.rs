@@ -41,7 +41,7 @@ pub(crate) struct Draft {
 
 /// A compiled change by query.
 pub(crate) struct ByQuery {
-    table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
     plan: Arc<physical::Query>,
     assigned: Option<Vec<usize>>,
     pub(crate) returning: Option<Returning>,

@@ -130,7 +130,11 @@ impl Session {
     /// Ends the data, and returns the command tag.
     pub async fn copy_done(&mut self) -> Result<Response, SqlError> {
         let result = match (&mut self.copying, &mut self.work) {
-            (Some(copying), Some(work)) => copying.finish(work).await,
+            (Some(copying), Some(work)) => {
+                let finished = copying.finish(work).await;
+                work.has_changed(copying.table.id, copying.count);
+                finished
+            }
             _ => return Err(no_copy()),
         };
         self.learn_from_work();

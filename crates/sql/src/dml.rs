@@ -121,7 +121,7 @@ enum OnConflict {
 
 /// A compiled INSERT.
 pub(crate) struct Insert {
-    table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
     source: Source,
     conflict: OnConflict,
     pub(crate) returning: Option<Returning>,
@@ -495,7 +495,7 @@ fn assignments(
 /// A compiled UPDATE or DELETE (which has no assignments).
 #[derive(Debug)]
 pub(crate) struct Change {
-    table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
     access: Access,
     filter: Option<Expr>,
     assignments: Option<Vec<(usize, Expr)>>,

@@ -2,6 +2,7 @@
 
 use crate::catalog::Cache;
 use crate::memory::QueryMemory;
+use crate::statistics::Changes;
 use crate::system::{ServerInfo, Sessions};
 use meridian_txn::Database;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ pub struct Engine {
     sessions: Arc<Sessions>,
     memory: Arc<QueryMemory>,
     pub(crate) cache: Cache,
+    pub(crate) changes: Changes,
 }
 
 impl Engine {
@@ -26,6 +28,7 @@ impl Engine {
             sessions: Arc::default(),
             memory: Arc::default(),
             cache: Cache::default(),
+            changes: Changes::default(),
         }
     }
 

@@ -470,6 +470,7 @@ impl Session {
             }
             let age = work.txn.age();
             let (journal, levels) = (std::mem::take(&mut work.journal), work.levels);
+            let changed = std::mem::take(&mut work.changed);
             let (explicit, settled) = (work.explicit, work.settled);
             let (clean, kept) = (work.clean, work.txn.kept_ranges());
             let consistency = match clean {
@@ -483,6 +484,7 @@ impl Session {
                     if !clean {
                         self.engine.cache.clear();
                     }
+                    self.engine.changes.add(&changed);
                     self.committed_at = Some(at);
                     self.learn(at);
                     return Ok(());
@@ -687,16 +689,19 @@ async fn run_plan(
         }
         Plan::Insert(insert) => {
             let changed = insert.run(work.txn.as_mut(), scope, &mut work.sequence).await?;
+            work.has_changed(insert.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, "INSERT"))
         }
         Plan::Change(change) => {
             let changed = change.run(work.txn.as_mut(), scope).await?;
+            work.has_changed(change.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
         }
         Plan::ByQuery(change) => {
             let changed = change.run(work.txn.as_mut(), scope).await?;
+            work.has_changed(change.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
         }

@@ -65,6 +65,8 @@ pub(crate) struct Work {
     pub(crate) own: Vec<u32>,
     /// The tables of which it has read or written rows, by id.
     pub(crate) touched: Vec<u32>,
+    /// The numbers of rows that its statements have changed, by table.
+    pub(crate) changed: Vec<(u32, u64)>,
     /// The versions of tables that it has read itself.
     versions: Vec<(u32, u64)>,
 }
@@ -92,6 +94,7 @@ impl Work {
             levels: 0,
             own: Vec::new(),
             touched: Vec::new(),
+            changed: Vec::new(),
             versions: Vec::new(),
         })
     }
@@ -177,6 +180,15 @@ impl Work {
     pub(crate) fn catalog_changed(&mut self) {
         self.clean = false;
         self.versions.clear();
+    }
+
+    /// Counts rows that a statement has changed.
+    pub(crate) fn has_changed(&mut self, table: u32, rows: u64) {
+        match self.changed.iter_mut().find(|(id, _)| *id == table) {
+            Some((_, count)) => *count += rows,
+            None if rows > 0 => self.changed.push((table, rows)),
+            None => {}
+        }
     }
 
     pub(crate) fn savepoint(&mut self, name: &str) {

@@ -91,20 +91,42 @@ impl Session {
     pub(crate) async fn analyze(&mut self, analyze: &ast::Analyze) -> Result<Response, SqlError> {
         self.finish_implicit().await?;
         let engine = self.engine.clone();
-        let token = self.facts.token;
-        let how = || Begin { token, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };
-        let mut look = engine.database().begin(how()).await?;
+        let mut look = self.look().await?;
         let all = tables(&engine, look.as_mut(), true, analyze).await?;
-        for table in all {
-            let how = Begin { token: self.facts.token, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };
-            let mut look = engine.database().begin(how).await?;
-            let statistics = gather(look.as_mut(), &table, &self.facts).await?;
-            drop(look);
-            self.write_statistics(&table, &statistics).await?;
-            // Plans that are kept are made again.
-            engine.cache.forget(table.id);
-        }
+        drop(look);
+        self.analyze_tables(&all).await?;
         Ok(Response::Complete("ANALYZE".into()))
+    }
+
+    /// Analyzes a table of which much has changed. Returns false if there is none.
+    pub async fn analyze_due(&mut self) -> Result<bool, SqlError> {
+        let engine = self.engine.clone();
+        let Some(id) = engine.changes.take_due(&engine.cache) else { return Ok(false) };
+        let mut look = self.look().await?;
+        let table =
+            catalog::table_by_id(look.as_mut(), &engine.cache, id, true, Lock::Shared).await?;
+        drop(look);
+        self.analyze_tables(table.as_slice()).await?;
+        Ok(true)
+    }
+
+    async fn analyze_tables(&mut self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
+        for table in tables {
+            let mut look = self.look().await?;
+            let statistics = gather(look.as_mut(), table, &self.facts).await?;
+            drop(look);
+            self.write_statistics(table, &statistics).await?;
+            // Plans that are kept are made again.
+            self.engine.cache.forget(table.id);
+        }
+        Ok(())
+    }
+
+    /// Begins a snapshot that has what the session has seen.
+    async fn look(&mut self) -> Result<Box<dyn Transaction>, SqlError> {
+        let token = self.facts.token;
+        let how = Begin { token, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };
+        Ok(self.engine.database().begin(how).await?)
     }
 
     /// Writes statistics in a transaction of its own, unless the table has changed.

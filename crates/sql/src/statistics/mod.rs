@@ -5,17 +5,20 @@
 //!   01 07 id       the statistics of that number
 //! ```
 //!
-//! `ANALYZE` writes them in a transaction. They change no answer, so they are no part of a table's
+//! `ANALYZE` writes them in a transaction. A server runs it by itself once much of a table has
+//! changed ([`Changes`]). They change no answer, so they are no part of a table's
 //! version: nothing that runs is rejected when they change. A plan that is kept is made again once
 //! this node has read newer statistics.
 //!
 //! Values are kept as keys encode them ([`crate::key`]), which compare as bytes.
 
 mod analyze;
+mod changes;
 mod sample;
 mod selectivity;
 
 pub(crate) use analyze::in_transaction;
+pub(crate) use changes::Changes;
 pub(crate) use selectivity::{ARRAY_ELEMENTS, selectivity};
 
 use crate::catalog::Table;
