@@ -265,7 +265,7 @@ pub(crate) async fn all_rows(
     let mut running =
         plan.start(scope.params.get(..plan.params.len()).unwrap_or(scope.params).to_vec());
     let mut reader = Reader::new(txn, scope.session, scope.now_us);
-    while let Some(more) = running.next(&mut reader).await? {
+    while let Some(more) = running.next(&mut reader, usize::MAX).await? {
         held.add(more.iter().map(|row| weight(row)).sum())?;
         rows.extend(more);
     }

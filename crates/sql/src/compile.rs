@@ -13,7 +13,6 @@ use crate::names;
 use crate::parse::Parsed;
 use crate::physical;
 use crate::response::Column;
-use crate::select::{self, Select};
 use crate::stack;
 use crate::system;
 use crate::types::Type;
@@ -24,8 +23,8 @@ use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The errors after which the simple path leaves a statement to the plan of its query, which knows
-/// more.
+/// The errors after which a change by values or by one table is left to the plan of a query, which
+/// knows more.
 const OTHERS_MAY_KNOW: [&str; 3] =
     [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT];
 
@@ -41,7 +40,6 @@ fn better(own: SqlError, theirs: SqlError) -> SqlError {
 
 /// The plan of a statement.
 pub(crate) enum Plan {
-    Select(Select),
     Insert(Insert),
     Change(Change),
     /// A change that finds its rows by a query.
@@ -81,7 +79,7 @@ impl Compiled {
     /// Returns the range that contains all reads of a query, if there is one.
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
         match &self.plan {
-            Plan::Select(select) => select.scope(scope),
+            Plan::Query(query) => query.scope(scope),
             _ => Ok(None),
         }
     }
@@ -94,16 +92,15 @@ impl Compiled {
 
 fn only_reads(plan: &Plan) -> bool {
     match plan {
-        Plan::Select(select) => select.only_reads(),
+        Plan::Query(query) => query.only_reads(),
         Plan::Explain(inner, true) => only_reads(inner),
-        Plan::Query(_) | Plan::Explain(_, false) => true,
+        Plan::Explain(_, false) => true,
         _ => false,
     }
 }
 
 pub(crate) fn explain(plan: &Plan) -> Vec<String> {
     match plan {
-        Plan::Select(select) => select.explain(),
         Plan::Insert(_) => vec!["Insert".into()],
         Plan::Change(change) => {
             let mut lines =
@@ -279,65 +276,40 @@ async fn compile(
     clauses::statement(statement)?;
     let mut tables = Vec::new();
     let (plan, params, columns) = match statement {
-        Statement::Query(query) => match select::source(query) {
-            Some(from) => {
-                let mut binder = Binder::new(&declared);
-                binder.versions = true;
-                if let Some((name, alias)) = from {
-                    let table = table(engine, txn, clean, name).await?;
-                    tables.push(table.planned());
-                    let alias =
-                        alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
-                    binder.add(table, &alias);
-                }
-                match select::compile(&mut binder, query) {
-                    Ok(select) => {
-                        let columns = select.columns.clone();
-                        (Plan::Select(select), binder.param_types(), Some(columns))
-                    }
-                    Err(error) if others_may_know(&error) => {
-                        let planned =
-                            plan_query(engine, txn, clean, query, &declared, &mut tables, false)
-                                .await;
-                        planned.map_err(|theirs| better(error, theirs))?
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            None => plan_query(engine, txn, clean, query, &declared, &mut tables, false).await?,
-        },
+        Statement::Query(query) => {
+            plan_query(engine, txn, clean, query, &declared, &mut tables, false).await?
+        }
         Statement::Insert(insert) => {
             let TableObject::TableName(name) = &insert.table else {
                 return Err(SqlError::unsupported("inserting into anything but a table"));
             };
             let into = changeable(table(engine, txn, clean, name).await?)?;
             tables.push(into.planned());
-            let from = match insert.source.as_deref().and_then(select::source).flatten() {
-                Some((name, _)) => {
-                    let from = table(engine, txn, clean, name).await?;
-                    tables.push(from.planned());
-                    Some(from)
-                }
-                None => None,
+            let source = insert.source.as_deref();
+            let own = match source {
+                Some(query) if clauses::plain_values(query).is_none() => None,
+                _ => Some(Insert::compile(&declared, insert, into.clone(), None)),
             };
-            let own = Insert::compile(&declared, insert, into.clone(), from, None);
-            let (insert, binder) = match (own, insert.source.as_deref()) {
-                (Err(error), Some(query)) if others_may_know(&error) => {
+            let (insert, binder) = match (own, source) {
+                (Some(Ok(own)), _) => own,
+                (Some(Err(error)), Some(_)) if !others_may_know(&error) => return Err(error),
+                (Some(Err(error)), None) => return Err(error),
+                (own, Some(query)) => {
                     let mut read = Vec::new();
                     let query = by_query::source_of(insert, query, &into)?;
                     let planned =
                         plan_query(engine, txn, clean, &query, &declared, &mut read, false).await;
-                    let Ok((Plan::Query(plan), ..)) = planned else {
-                        return Err(planned.map_or_else(
-                            |theirs| better(error, theirs),
-                            |_| SqlError::unsupported("this query"),
-                        ));
+                    let plan = match (planned, own) {
+                        (Ok((Plan::Query(plan), ..)), _) => plan,
+                        (Err(theirs), Some(Err(own))) => return Err(better(own, theirs)),
+                        (Err(theirs), _) => return Err(theirs),
+                        (Ok(_), _) => return Err(SqlError::unsupported("this query")),
                     };
                     tables.truncate(1);
                     tables.extend(read.into_iter().filter(|read: &Planned| read.id != into.id));
-                    Insert::compile(&declared, insert, into, None, Some(plan))?
+                    Insert::compile(&declared, insert, into, Some(plan))?
                 }
-                (own, _) => own?,
+                (None, None) => return Err(SqlError::unsupported("this statement")),
             };
             let columns = insert.returning.as_ref().map(|returning| returning.columns.clone());
             (Plan::Insert(insert), binder.param_types(), columns)

@@ -12,7 +12,6 @@ use crate::physical;
 use crate::response::Column;
 use crate::row;
 use crate::scan::{Cursor, Found};
-use crate::select::{self, Select};
 use crate::types::Type;
 use crate::write;
 use crate::{kv, parse};
@@ -102,8 +101,6 @@ enum Source {
     Values(Vec<Vec<Expr>>),
     /// A query; for each of its outputs the column that takes it, cast to the column's type; and
     /// the defaults of all columns.
-    Select(Box<Select>, Vec<usize>, Vec<Expr>),
-    /// A query with a plan of operators, with the same mapping and defaults.
     Query(Arc<physical::Query>, Vec<usize>, Vec<Expr>),
 }
 
@@ -170,7 +167,6 @@ impl Insert {
         declared: &[Option<crate::types::Type>],
         insert: &ast::Insert,
         table: Arc<Table>,
-        from: Option<Arc<Table>>,
         planned: Option<Arc<physical::Query>>,
     ) -> Result<(Insert, Binder), SqlError> {
         let mut binder = Binder::new(declared);
@@ -223,31 +219,7 @@ impl Insert {
                     }
                     Source::Values(rows)
                 }
-                _ => {
-                    let Some(source) = select::source(query) else {
-                        return Err(SqlError::unsupported("INSERT from this query"));
-                    };
-                    let mut inner = Binder::new(declared);
-                    if let (Some((name, alias)), Some(from)) = (source, from) {
-                        let alias =
-                            alias.map(|a| names::fold(&a.name)).unwrap_or(names::relation(name)?);
-                        inner.add(from, &alias);
-                    }
-                    let select = select::compile(&mut inner, query)?;
-                    binder.params = inner.params;
-                    if select.columns.len() > targets.len() {
-                        return Err(SqlError::new(
-                            state::SYNTAX,
-                            "INSERT has more expressions than target columns",
-                        ));
-                    }
-                    let targets = targets[..select.columns.len()].to_vec();
-                    // A literal takes its column's type, which the plan of the query sees to.
-                    if refuse_unassignable(&table, &select.columns, &targets).is_err() {
-                        return Err(SqlError::unsupported("this source of INSERT"));
-                    }
-                    Source::Select(Box::new(select), targets, defaults)
-                }
+                _ => return Err(SqlError::unsupported("INSERT from this query")),
             },
         };
         let alias =
@@ -307,15 +279,9 @@ impl Insert {
                     self.insert(txn, row, scope, sequence, &mut changed).await?;
                 }
             }
-            Source::Select(_, targets, defaults) | Source::Query(_, targets, defaults) => {
+            Source::Query(plan, targets, defaults) => {
                 // All of them before the first is written: the query must not see its own inserts.
-                let (rows, _held) = match &self.source {
-                    Source::Select(select, ..) => select.all(txn, scope).await?,
-                    Source::Query(plan, ..) => {
-                        by_query::all_rows(plan.as_ref(), txn, scope).await?
-                    }
-                    Source::Values(_) => return Ok(changed),
-                };
+                let (rows, _held) = by_query::all_rows(plan.as_ref(), txn, scope).await?;
                 let defaults = defaults.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<
                     Vec<_>,
                     _,

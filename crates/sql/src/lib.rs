@@ -4,7 +4,7 @@
 //! of the protocol that runs it. It spawns nothing, reads no clock, and runs on any executor.
 //!
 //! ```text
-//!   text ── parse ── compile (bind, plan) ── run (select, dml, ddl, copy) ── Transaction
+//!   text ── parse ── compile (bind, plan) ── run (exec, dml, ddl, copy) ── Transaction
 //!                        │                       │
 //!                     catalog                 key, row
 //! ```
@@ -19,8 +19,7 @@
 //! 4. No text can end, freeze or exhaust the process: a statement is bounded before each pass over
 //!    it (`limits`), and unsupported clauses are rejected by name (`clauses`).
 //!
-//! A query over several relations has a logical plan (`logical`) of its own, which is normalized
-//! and lowered to operators over rows:
+//! A query has a logical plan (`logical`), which is normalized and lowered to operators over rows:
 //!
 //! ```text
 //!   query ── bind ── logical ── normalize ── physical ── exec ── Transaction
@@ -83,7 +82,6 @@ mod response;
 mod row;
 mod run;
 mod scan;
-mod select;
 mod session;
 mod setting_values;
 mod settings;

@@ -8,9 +8,9 @@ use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
 use crate::exec::{self, Reader};
 use crate::expr::{Facts, Scope};
+use crate::memory::weight;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
-use crate::select::Running;
 use crate::session::Session;
 use crate::statistics;
 use crate::types::Type;
@@ -27,6 +27,9 @@ use std::sync::Arc;
 /// transaction grows old and wins.
 pub(crate) const MOST_REPLAYS: usize = 50;
 
+/// The size at which a chunk of a result ends, in bytes.
+const CHUNK_BYTES: usize = 4 << 20;
+
 /// The number of rows that EXPLAIN ANALYZE reads at a time.
 const EXPLAINED_ROWS: usize = 1000;
 
@@ -35,21 +38,13 @@ pub(crate) struct Portal {
     pub(crate) compiled: Option<Arc<Compiled>>,
     pub(crate) statement: String,
     params: Arc<[Datum]>,
-    rows: Option<Rows>,
+    /// The query, once it runs.
+    rows: Option<Box<exec::Running>>,
     count: u64,
     /// True if the client may know the columns.
     described: bool,
     /// The timings of EXPLAIN ANALYZE.
     timings: Option<Arc<Timings>>,
-}
-
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each portal, and a select of one row costs no allocation"
-)]
-enum Rows {
-    Select(Running),
-    Query(Box<exec::Running>, Vec<Vec<Datum>>),
 }
 
 impl Portal {
@@ -672,21 +667,6 @@ async fn run_plan(
     max: usize,
 ) -> Result<(Vec<Vec<Datum>>, bool, &'static str), SqlError> {
     match plan {
-        Plan::Select(select) => {
-            let running = match &mut portal.rows {
-                Some(Rows::Select(running)) => running,
-                rows => {
-                    let Rows::Select(running) = rows.insert(Rows::Select(select.start(scope)?))
-                    else {
-                        return Err(SqlError::unsupported("this portal"));
-                    };
-                    running
-                }
-            };
-            let (rows, done) = select.fetch(running, work.txn.as_mut(), scope, max).await?;
-            portal.count += rows.len() as u64;
-            Ok((rows, done, "SELECT"))
-        }
         Plan::Insert(insert) => {
             let changed = insert.run(work.txn.as_mut(), scope, &mut work.sequence).await?;
             work.has_changed(insert.table.id, changed.count);
@@ -706,24 +686,21 @@ async fn run_plan(
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
         }
         Plan::Query(plan) => {
-            if portal.rows.is_none() {
-                portal.rows =
-                    Some(Rows::Query(Box::new(plan.start(portal.params.to_vec())), Vec::new()));
-            }
-            let Some(Rows::Query(stream, ready)) = &mut portal.rows else {
-                return Err(SqlError::unsupported("this portal"));
-            };
-            let mut over = false;
+            let running =
+                portal.rows.get_or_insert_with(|| Box::new(plan.start(portal.params.to_vec())));
             let mut reader = Reader::new(work.txn.as_mut(), scope.session, scope.now_us);
-            while ready.len() <= max && !over {
-                match stream.next(&mut reader).await? {
-                    Some(rows) => ready.extend(rows),
+            let (mut rows, mut over, mut bytes) = (Vec::new(), false, 0);
+            while rows.len() < max && !over && bytes < CHUNK_BYTES {
+                match running.next(&mut reader, max - rows.len()).await? {
+                    Some(more) => {
+                        bytes += more.iter().map(|row| weight(row)).sum::<usize>();
+                        rows.extend(more);
+                    }
                     None => over = true,
                 }
             }
-            let rows: Vec<_> = ready.drain(..ready.len().min(max)).collect();
             portal.count += rows.len() as u64;
-            Ok((rows, over && ready.is_empty(), "SELECT"))
+            Ok((rows, over, "SELECT"))
         }
         Plan::Explain(..) | Plan::Schema | Plan::Control => {
             Err(SqlError::unsupported("this statement here"))

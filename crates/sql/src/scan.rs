@@ -5,10 +5,8 @@ use crate::catalog::Table;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::Facts;
 use crate::kv;
 use crate::row;
-use crate::system;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Lock, Transaction};
@@ -28,9 +26,6 @@ pub(crate) struct Cursor {
     index: Option<usize>,
     targets: VecDeque<Target>,
     reverse: bool,
-    /// For a system table: the source of its rows, then the rows that are left.
-    facts: Option<Facts>,
-    made: VecDeque<Vec<Datum>>,
     /// True if it returns rows as they are stored, too.
     keeps: bool,
 }
@@ -40,26 +35,7 @@ impl Cursor {
         if reverse {
             targets.reverse();
         }
-        Cursor {
-            index,
-            targets: targets.into(),
-            reverse,
-            facts: None,
-            made: VecDeque::new(),
-            keeps: false,
-        }
-    }
-
-    /// Creates a scan of a system table.
-    pub(crate) fn made(facts: Facts) -> Self {
-        Cursor {
-            index: None,
-            targets: VecDeque::new(),
-            reverse: false,
-            facts: Some(facts),
-            made: VecDeque::new(),
-            keeps: false,
-        }
+        Cursor { index, targets: targets.into(), reverse, keeps: false }
     }
 
     /// Returns a scan that also returns rows as they are stored, if `keeps` is true.
@@ -76,14 +52,6 @@ impl Cursor {
         lock: Lock,
         limit_rows: usize,
     ) -> Result<Vec<Found>, SqlError> {
-        if let Some(facts) = self.facts.take() {
-            self.made = system::rows(txn, table, &facts).await?.into();
-        }
-        if !self.made.is_empty() {
-            let count = limit_rows.min(self.made.len());
-            let found = |row| Found { key: kv::to_key(Vec::new()), value: None, row };
-            return Ok(self.made.drain(..count).map(found).collect());
-        }
         let shows = shows_versions(table, wanted);
         if shows {
             txn.show_versions();

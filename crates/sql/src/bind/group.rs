@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 /// The keys of a query's groups.
 #[derive(Debug, Default)]
-pub(crate) struct Grouping {
+pub(super) struct Grouping {
     pub(crate) keys: Vec<Key>,
     /// The places of each grouping set's keys; `None` for one set of all keys.
     pub(crate) sets: Option<Vec<Vec<usize>>>,
@@ -25,7 +25,7 @@ pub(crate) struct Grouping {
 
 /// An expression by which rows are grouped, and the column of its values.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(super) struct Key {
     pub(crate) id: ColumnId,
     pub(crate) expr: Expr,
     /// The number of the output that equals the key; it distinguishes equal expressions.
@@ -83,7 +83,7 @@ fn nested(set: &[ast::Expr]) -> Option<ast::Expr> {
 
 impl Binder {
     /// Binds GROUP BY, whose expressions may be outputs.
-    pub(crate) fn bind_group_by(
+    pub(super) fn bind_group_by(
         &mut self,
         group_by: &[ast::Expr],
         items: &[Item],
@@ -259,7 +259,7 @@ impl Binder {
     }
 
     /// Adds the columns of a table whose primary key is among the keys: they depend on it.
-    pub(crate) fn add_dependent_keys(&mut self, grouping: &mut Grouping, over: &[&mut Expr]) {
+    pub(super) fn add_dependent_keys(&mut self, grouping: &mut Grouping, over: &[&mut Expr]) {
         let mut wanted = BTreeSet::new();
         for expr in over {
             expr.each_column(&mut |id| _ = wanted.insert(id));
@@ -400,7 +400,7 @@ impl Binder {
     }
 
     /// Fails with 42803 if a direct argument of an ordered-set aggregate is not grouped.
-    pub(crate) fn check_direct(
+    pub(super) fn check_direct(
         &self,
         aggregates: &[(ColumnId, Aggregate)],
         grouping: &Grouping,
@@ -420,7 +420,7 @@ impl Binder {
 
     /// Replaces the keys inside an expression of a grouped query by their columns. Fails with 42803
     /// for any other column of the query's relations, unless it is `known`.
-    pub(crate) fn use_groups(
+    pub(super) fn use_groups(
         &self,
         expr: &mut Expr,
         keys: &[Key],

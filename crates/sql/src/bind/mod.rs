@@ -12,6 +12,7 @@ mod from;
 mod functions;
 mod group;
 mod items;
+mod lock;
 mod named_args;
 mod query;
 mod recursive;
@@ -20,10 +21,10 @@ mod subquery;
 mod types;
 mod window;
 
-pub(crate) use group::Grouping;
 pub(crate) use items::{Item, bind_items};
+pub(crate) use lock::{OnLocked, RowLocks};
 use query::Output;
-pub(crate) use query::{Query, compile, position};
+pub(crate) use query::{Query, compile};
 pub(crate) use scope::{Level, Relation};
 
 use crate::aggregate::Aggregate;
@@ -85,6 +86,8 @@ pub(crate) struct Binder {
     pub(crate) versions: bool,
     /// True if the statement may read rows' keys.
     row_keys: bool,
+    /// True until the query that may lock its rows is bound.
+    may_lock: bool,
     columns: Vec<ColumnInfo>,
     /// The tables that subqueries may name; `None` where there can be no subquery.
     tables: Option<Vec<Arc<Table>>>,
@@ -110,6 +113,7 @@ impl Binder {
             params: declared.to_vec(),
             versions: false,
             row_keys: false,
+            may_lock: false,
             columns: Vec::new(),
             tables: None,
             named: Vec::new(),

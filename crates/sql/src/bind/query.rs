@@ -1,5 +1,6 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
 
+use super::lock::{self, OnLocked, RowLocks};
 use super::window::{WindowCall, Windows};
 use super::{Binder, Item, Level, Typed, bind_items};
 use crate::catalog::Table;
@@ -35,6 +36,8 @@ pub(crate) struct Query {
     pub(crate) params: Arc<[Type]>,
     /// The number of column ids.
     pub(crate) ids: usize,
+    /// The locks of FOR UPDATE or FOR SHARE, which has one table and neither groups nor joins.
+    pub(crate) locks: Option<RowLocks>,
 }
 
 /// Binds a query over the tables that it may name; with `row_keys` it may read the rows' keys.
@@ -45,9 +48,14 @@ pub(crate) fn compile(
     row_keys: bool,
 ) -> Result<Query, SqlError> {
     let mut binder = Binder::new(declared);
-    binder.row_keys = row_keys;
+    let locks = RowLocks::of(query)?;
+    binder.may_lock = locks.is_some();
+    binder.row_keys = row_keys || locks.is_some_and(|locks| locks.on_locked == OnLocked::Skip);
     binder.tables = Some(tables.to_vec());
     let bound = binder.bind_query(query)?;
+    if locks.is_some() {
+        lock::check(&bound.rel)?;
+    }
     let column = |output: &Output| {
         let info = binder.column(output.id);
         let mut column = Column::new(output.name.clone(), info.ty);
@@ -60,12 +68,16 @@ pub(crate) fn compile(
         params: binder.param_types(),
         ids: binder.columns.len(),
         rel: bound.rel,
+        locks,
     })
 }
 
 /// The clauses of a query behind its body.
+#[derive(Default)]
 pub(super) struct Order<'a> {
     pub(super) by: &'a [ast::OrderByExpr],
+    pub(super) limit: Option<&'a ast::LimitClause>,
+    pub(super) fetch: Option<&'a ast::Fetch>,
 }
 
 /// An expression of ORDER BY or DISTINCT ON.
@@ -100,7 +112,7 @@ impl Binder {
         if self.tables.is_none() {
             return Err(SqlError::unsupported("a subquery here"));
         }
-        if !locks.is_empty() {
+        if !std::mem::take(&mut self.may_lock) && !locks.is_empty() {
             return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query"));
         }
         let foreign = for_clause.is_some()
@@ -115,15 +127,17 @@ impl Binder {
             Some(with) => self.bind_with(with)?,
             None => Vec::new(),
         };
-        let order = order_of(order_by.as_ref())?;
+        let (limit, fetch) = (limit_clause.as_ref(), fetch.as_ref());
+        let order = Order { limit, fetch, ..order_of(order_by.as_ref())? };
         let mut bound = match &**body {
             SetExpr::Select(select) => self.bind_select(select, &order)?,
             other => {
                 let bound = self.bind_body(other)?;
-                self.sort_outputs(bound, &order)?
+                let mut bound = self.sort_outputs(bound, &order)?;
+                bound.rel = self.bind_limit(bound.rel, &order)?;
+                bound
             }
         };
-        bound.rel = self.bind_limit(bound.rel, limit_clause.as_ref(), fetch.as_ref())?;
         for (number, definition, materialized) in definitions.into_iter().rev() {
             bound.rel = match bound.rel.uses_of(number) {
                 0 => bound.rel,
@@ -142,7 +156,7 @@ impl Binder {
     /// Binds what may be a side of a set operation.
     pub(super) fn bind_body(&mut self, body: &SetExpr) -> Result<Bound, SqlError> {
         match body {
-            SetExpr::Select(select) => self.bind_select(select, &Order { by: &[] }),
+            SetExpr::Select(select) => self.bind_select(select, &Order::default()),
             SetExpr::Query(query) => self.bind_query(query),
             SetExpr::Values(values) => self.bind_values(values),
             SetExpr::SetOperation { left, op, set_quantifier, right } => {
@@ -325,13 +339,8 @@ impl Binder {
         Ok(Bound { rel, outputs: bound.outputs })
     }
 
-    fn bind_limit(
-        &mut self,
-        rel: Rel,
-        clause: Option<&ast::LimitClause>,
-        fetch: Option<&ast::Fetch>,
-    ) -> Result<Rel, SqlError> {
-        let (mut limit, offset) = match clause {
+    fn bind_limit(&mut self, rel: Rel, order: &Order<'_>) -> Result<Rel, SqlError> {
+        let (mut limit, offset) = match order.limit {
             None => (None, None),
             Some(ast::LimitClause::LimitOffset { limit, offset, limit_by }) => {
                 if !limit_by.is_empty() {
@@ -345,7 +354,7 @@ impl Binder {
             }
         };
         let one = ast::Expr::value(ast::Value::Number("1".into(), false));
-        if let Some(ast::Fetch { with_ties, percent, quantity }) = fetch {
+        if let Some(ast::Fetch { with_ties, percent, quantity }) = order.fetch {
             if *with_ties || *percent {
                 return Err(SqlError::unsupported("FETCH … WITH TIES or PERCENT"));
             }
@@ -503,11 +512,13 @@ impl Binder {
             rel = rel.filter(having.into_iter().collect());
         }
         rel = self.add_windows(rel, windows).with_sets(sets);
-        self.project(rel, items, sort, distinct.as_ref(), first_of)
+        let mut bound = self.project(rel, items, sort, distinct.as_ref(), first_of)?;
+        bound.rel = self.bind_limit(bound.rel, order)?;
+        Ok(bound)
     }
 
     /// Binds HAVING, in which there may be aggregates and no window functions.
-    pub(crate) fn bind_having(&mut self, having: &ast::Expr) -> Result<Expr, SqlError> {
+    pub(super) fn bind_having(&mut self, having: &ast::Expr) -> Result<Expr, SqlError> {
         self.without_windows("HAVING", |binder| binder.bind_bool(having, "HAVING"))
     }
 
@@ -619,9 +630,11 @@ impl Binder {
 }
 
 pub(super) fn order_of(order_by: Option<&ast::OrderBy>) -> Result<Order<'_>, SqlError> {
-    let Some(ast::OrderBy { kind, interpolate }) = order_by else { return Ok(Order { by: &[] }) };
+    let Some(ast::OrderBy { kind, interpolate }) = order_by else { return Ok(Order::default()) };
     match kind {
-        ast::OrderByKind::Expressions(by) if interpolate.is_none() => Ok(Order { by }),
+        ast::OrderByKind::Expressions(by) if interpolate.is_none() => {
+            Ok(Order { by, ..Order::default() })
+        }
         _ => Err(SqlError::unsupported("ORDER BY ALL")),
     }
 }
@@ -666,7 +679,7 @@ pub(super) fn named(
 }
 
 /// Returns the output's index in `ORDER BY 2`. Fails for any other literal.
-pub(crate) fn position(
+pub(super) fn position(
     expr: &ast::Expr,
     outputs: usize,
     clause: &str,

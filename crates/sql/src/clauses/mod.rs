@@ -8,7 +8,7 @@
 mod query;
 mod session;
 
-pub(crate) use query::{plain_select, plain_table};
+pub(crate) use query::{plain_select, plain_table, plain_values};
 pub(crate) use session::statement;
 
 use crate::error::{SqlError, state};

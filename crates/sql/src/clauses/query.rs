@@ -3,7 +3,7 @@
 
 use sqlparser::ast::{
     GroupByExpr, LimitClause, ObjectName, OrderByKind, Query, Select, SetExpr, TableAlias,
-    TableFactor,
+    TableFactor, Values,
 };
 
 /// Returns the SELECT of a query that has no other clauses than the simple path reads.
@@ -72,6 +72,30 @@ pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
         Some(LimitClause::OffsetCommaLimit { .. }) => false,
     };
     (lists_are_empty && is_ordered_plainly && is_limited_plainly).then_some(&**select)
+}
+
+/// Returns the rows of a query that is nothing but VALUES.
+pub(crate) fn plain_values(query: &Query) -> Option<&Values> {
+    let Query {
+        with: None,
+        body,
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks,
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators,
+    } = query
+    else {
+        return None;
+    };
+    let is_plain = locks.is_empty() && pipe_operators.is_empty();
+    match &**body {
+        SetExpr::Values(values) if is_plain => Some(values),
+        _ => None,
+    }
 }
 
 /// Returns the name and the alias of an item of FROM that is nothing but a table.

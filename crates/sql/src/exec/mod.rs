@@ -9,6 +9,7 @@
 mod functions;
 mod group;
 mod join;
+mod lock_rows;
 mod pairs;
 mod rows;
 mod scan;
@@ -100,6 +101,7 @@ fn start(node: &Arc<Node>) -> Box<dyn Operator> {
     match &**node {
         Node::Values(_) => Box::new(rows::Values::new(plan)),
         Node::Scan(_) => Box::new(scan::Scan::new(plan)),
+        Node::LockRows(locked) => Box::new(lock_rows::LockRows::new(start(&locked.input), plan)),
         Node::Filter { input, .. } => Box::new(rows::Filter::new(start(input), plan)),
         Node::Project { input, .. } => Box::new(rows::Project::new(start(input), plan)),
         Node::Join(join) => Box::new(join::Join::new(start(&join.left), plan)),
@@ -176,11 +178,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The next rows, `None` at the end. The reader is lent for this call; a later call may lend
+    /// The next rows, at most `want` (at least one), `None` at the end. The reader is lent for this call; a later call may lend
     /// another of the same transaction.
     pub(crate) async fn next(
         &mut self,
         reader: &mut Reader<'_>,
+        want: usize,
     ) -> Result<Option<Vec<Row>>, SqlError> {
         let state = self.state.get_or_insert_with(|| State {
             params: std::mem::take(&mut self.params),
@@ -200,7 +203,8 @@ impl Running {
             state,
         };
         cx.state.held.free(std::mem::take(&mut self.returned));
-        let rows = stack::run(self.relations, self.root.next(&mut cx, CHUNK_ROWS)).await?;
+        let rows =
+            stack::run(self.relations, self.root.next(&mut cx, want.clamp(1, CHUNK_ROWS))).await?;
         let bytes: usize = rows.iter().map(|row| weight(row)).sum();
         if bytes > CHUNK_BYTES {
             cx.state.held.add(bytes)?;

@@ -2,6 +2,7 @@
 
 use super::{Context, Operator, Row};
 use crate::access::Target;
+use crate::bind::OnLocked;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::physical::{self, Node};
@@ -9,7 +10,7 @@ use crate::scan::{Cursor, Found};
 use crate::system;
 use bytes::Bytes;
 use meridian_mvcc::Key;
-use meridian_txn::{Future, Lock};
+use meridian_txn::{Future, Lock, Locking};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -63,11 +64,16 @@ impl physical::Scan {
 
     /// Returns a row with its commit timestamp and its key, as far as they are wanted.
     fn complete(&self, found: Found) -> Row {
-        let Found { key, mut row, .. } = found;
+        let Found { key, row, .. } = found;
+        self.with_key(row, &key)
+    }
+
+    /// Adds a row's key, if it is wanted.
+    pub(super) fn with_key(&self, mut row: Row, key: &Key) -> Row {
         let at = self.table.columns.len() + 1;
         if self.wanted.get(at) == Some(&true) {
             row.resize(at, Datum::Null);
-            row.push(Datum::Bytes(Bytes::copy_from_slice(&key)));
+            row.push(Datum::Bytes(Bytes::copy_from_slice(key)));
         }
         row
     }
@@ -76,6 +82,14 @@ impl physical::Scan {
         if !system::is_system(self.table.id) {
             let targets = self.access.targets(&self.table, &cx.scope())?;
             let cursor = Cursor::new(self.access.index, targets, self.backwards);
+            let cursor = cursor.keeping(self.locks.is_some());
+            if self.locks.is_some_and(|locks| locks.on_locked == OnLocked::Fail)
+                && !cx.txn.set_locking(Locking::NoWait)
+            {
+                return Err(SqlError::unsupported(
+                    "NOWAIT in a database whose protocol takes no locks and has readers wait",
+                ));
+            }
             return Ok(Source::Stored(Box::new(cursor)));
         }
         let rows = match cx.state.made.get(&self.table.id) {
@@ -128,10 +142,17 @@ impl Operator for Scan {
                     Source::Unopened => 0,
                     Source::Stored(cursor) => {
                         let (table, wanted) = (&scan.table, &scan.wanted);
-                        let found = cursor.next(cx.txn, table, wanted, Lock::Shared, limit).await?;
+                        let lock = scan.locks.map_or(Lock::Shared, |locks| locks.lock);
+                        let found = cursor.next(cx.txn, table, wanted, lock, limit).await?;
                         let count = found.len();
-                        for found in found {
+                        for mut found in found {
+                            let stored = found.value.take().map(|value| (found.key.clone(), value));
+                            let before = out.len();
                             scan.take(&scan.complete(found), cx, &mut out)?;
+                            // A locked row stays as it is until the transaction has committed.
+                            if let Some((key, value)) = stored.filter(|_| out.len() > before) {
+                                cx.txn.keep(&key, &value)?;
+                            }
                             cx.pause(0).await;
                         }
                         count

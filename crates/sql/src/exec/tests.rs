@@ -35,7 +35,7 @@ async fn rows(memory: &Memory, plan: &physical::Query) -> Result<Vec<Row>, SqlEr
     let mut running = plan.start(Vec::new());
     let mut rows = Vec::new();
     let mut reader = Reader::new(txn.as_mut(), &facts, 0);
-    while let Some(more) = running.next(&mut reader).await? {
+    while let Some(more) = running.next(&mut reader, usize::MAX).await? {
         assert!(!more.is_empty(), "no rows are the end");
         rows.extend(more);
     }

@@ -21,6 +21,7 @@ impl Node {
                 let backwards = if scan.backwards { ", backwards" } else { "" };
                 (format!("{}{backwards}", scan.access.explain(&scan.table)), vec![])
             }
+            Node::LockRows(locked) => ("Lock rows".to_owned(), vec![&locked.input]),
             Node::Filter { input, .. } => ("Filter".to_owned(), vec![input]),
             Node::Project { input, .. } => return input.explain(depth, lines),
             Node::Join(join) => {

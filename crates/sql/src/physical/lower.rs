@@ -2,14 +2,15 @@
 
 use super::estimate::Estimates;
 use super::ordered::{self, Wanted};
-use super::{How, Join, Kind, Node, Query, Scan, SortBy, order, rows_of};
+use super::{How, Join, Kind, LockRows, Node, Query, Scan, SortBy, order, rows_of};
 use crate::access::{Access, LOOKUP, Wish};
-use crate::bind;
+use crate::bind::{self, OnLocked, RowLocks};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Arith, Compare, Expr};
 use crate::logical::{self, ColumnId, JoinKind, Rel};
 use crate::normalize::normalize;
+use meridian_txn::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -38,9 +39,15 @@ pub(crate) fn lower_with(
         reads_catalog: false,
         by_key,
         named: BTreeMap::new(),
+        locks: query.locks,
     };
     let needed = query.outputs.iter().copied().collect();
-    let (root, layout) = lowering.lower(rel, &needed)?;
+    let (root, layout) = match query.locks {
+        Some(RowLocks { lock, on_locked: OnLocked::Skip }) => {
+            lowering.lock_rows(rel, lock, &needed)?
+        }
+        _ => lowering.lower(rel, &needed)?,
+    };
     let picks = query.outputs.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
     Ok(Query {
         root: pick(root, layout.len(), picks),
@@ -50,6 +57,7 @@ pub(crate) fn lower_with(
         named: lowering.named_count,
         reads_catalog: lowering.reads_catalog,
         relations,
+        locks: query.locks,
     })
 }
 
@@ -67,6 +75,8 @@ pub(super) struct Lowering {
     reads_catalog: bool,
     /// The queries of WITH: their numbers, definitions and columns.
     named: BTreeMap<usize, (usize, Option<Arc<Node>>, Vec<ColumnId>)>,
+    /// The locks of the table's rows.
+    locks: Option<RowLocks>,
 }
 
 fn internal(what: &str) -> SqlError {
@@ -254,6 +264,45 @@ impl Lowering {
         }
     }
 
+    /// Lowers a query whose rows are locked one by one. A limit counts those that could be locked.
+    fn lock_rows(
+        &mut self,
+        rel: Rel,
+        lock: Lock,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<Lowered, SqlError> {
+        if let Rel::Limit { input, limit, offset } = rel {
+            let (limit, offset) = (
+                limit.map(|limit| self.place(limit, &[])).transpose()?,
+                offset.map(|offset| self.place(offset, &[])).transpose()?,
+            );
+            let (input, layout) = self.lock_rows(*input, lock, needed)?;
+            return Ok((Arc::new(Node::Limit { input, limit, offset }), layout));
+        }
+        let mut rel = rel;
+        let Some(key) = with_row_key(&mut rel) else { return self.lower(rel, needed) };
+        let below = needed.iter().copied().chain([key]).collect();
+        let (input, layout) = self.lower(rel, &below)?;
+        let key = position(&layout, key)?;
+        let (mut node, mut outputs) = (&input, None);
+        let scan = loop {
+            node = match &**node {
+                Node::Sort { input, .. } => input,
+                Node::Project { input, outputs: made } if outputs.is_none() => {
+                    outputs = Some(made.clone());
+                    input
+                }
+                Node::Scan(scan) if !scan.wanted[scan.table.columns.len()] => break node.clone(),
+                Node::Scan(_) => {
+                    let what = "SKIP LOCKED with meridian_commit_timestamp";
+                    return Err(SqlError::unsupported(what));
+                }
+                _ => return Err(SqlError::unsupported("SKIP LOCKED in this query")),
+            };
+        };
+        Ok((Arc::new(Node::LockRows(LockRows { input, lock, key, scan, outputs })), layout))
+    }
+
     /// Gives a query of WITH its number.
     fn name(&mut self, name: usize, node: Option<Arc<Node>>, layout: Vec<ColumnId>) -> usize {
         let slot = self.named_count;
@@ -345,11 +394,12 @@ impl Lowering {
         let by = wanted.as_ref().map_or(&[][..], |wanted| wanted.by);
         let order = &sort_by(by.to_vec(), &columns)?[..];
         let (filtered, rows) = (filter.as_ref(), wanted.and_then(|wanted| wanted.rows));
-        let wish = Wish { filter: filtered, order, rows, by_key: false };
+        let wish = Wish { filter: filtered, order, rows, by_key: self.locks.is_some() };
         let access = Access::choose_for(&table, &wish);
         let backwards = access.order(&table, order).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();
-        let scan = Scan { table, access, backwards, filter, wanted: reads, picks };
+        let locks = self.locks.filter(|locks| locks.on_locked != OnLocked::Skip);
+        let scan = Scan { table, access, backwards, locks, filter, wanted: reads, picks };
         Ok((Arc::new(Node::Scan(scan)), layout))
     }
 
@@ -543,6 +593,22 @@ impl Lowering {
         }
         let rest = Expr::all_of(self.place_all(rest, both)?);
         Ok(How::Hash { left: left_keys, right: right_keys, rest })
+    }
+}
+
+/// Adds the key of a table's rows, the last column of its scan, to the columns of a relation.
+fn with_row_key(rel: &mut Rel) -> Option<ColumnId> {
+    match rel {
+        Rel::Scan { table, columns } if !crate::system::is_system(table.id) => {
+            columns.last().copied()
+        }
+        Rel::Filter { input, .. } | Rel::Sort { input, .. } => with_row_key(input),
+        Rel::Project { input, outputs } => {
+            let key = with_row_key(input)?;
+            outputs.push((key, Expr::Column(key)));
+            Some(key)
+        }
+        _ => None,
     }
 }
 

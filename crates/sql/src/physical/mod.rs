@@ -16,15 +16,20 @@ pub(crate) use lower::lower;
 #[cfg(test)]
 pub(crate) use lower::lower_with;
 
-use crate::access::Access;
+use crate::access::{Access, Target};
 use crate::aggregate::Aggregate;
+use crate::bind::{OnLocked, RowLocks};
 use crate::catalog::Table;
-use crate::expr::Expr;
+use crate::error::SqlError;
+use crate::expr::{Expr, Scope};
 use crate::function::Function;
 use crate::logical::{GroupingSets, SetOp};
 use crate::response::Column;
+use crate::system;
 use crate::types::Type;
 use crate::window;
+use meridian_mvcc::KeyRange;
+use meridian_txn::Lock;
 use std::sync::Arc;
 
 /// The plan of a whole query.
@@ -40,6 +45,45 @@ pub(crate) struct Query {
     pub(crate) reads_catalog: bool,
     /// The number of relations: the plan is not deeper than a few times that.
     pub(crate) relations: usize,
+    /// The locks of FOR UPDATE or FOR SHARE.
+    pub(crate) locks: Option<RowLocks>,
+}
+
+impl Query {
+    /// True if a read-only transaction can run it.
+    pub(crate) fn only_reads(&self) -> bool {
+        let is_shared =
+            |locks: RowLocks| locks.lock == Lock::Shared && locks.on_locked == OnLocked::Wait;
+        self.locks.is_none_or(is_shared)
+    }
+
+    /// Returns the range of a table's rows that contains all its reads; `None` if there are
+    /// several, or if it reads through an index.
+    pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
+        let mut node = &self.root;
+        let scan = loop {
+            node = match &**node {
+                Node::Scan(scan) => break scan,
+                Node::Filter { input, .. }
+                | Node::Project { input, .. }
+                | Node::Aggregate { input, .. }
+                | Node::Window { input, .. }
+                | Node::Distinct { input, .. }
+                | Node::Sort { input, .. }
+                | Node::Limit { input, .. } => input,
+                _ => return Ok(None),
+            };
+        };
+        if system::is_system(scan.table.id) || scan.access.index.is_some() {
+            return Ok(None);
+        }
+        let mut targets = scan.access.targets(&scan.table, scope)?;
+        Ok(match (targets.pop(), targets.is_empty()) {
+            (Some(Target::Point(key)), true) => Some(KeyRange::point(key)),
+            (Some(Target::Range(range)), true) => Some(range),
+            _ => None,
+        })
+    }
 }
 
 /// An operator.
@@ -49,6 +93,8 @@ pub(crate) enum Node {
     Values(Vec<Vec<Expr>>),
     /// The rows of a table.
     Scan(Scan),
+    /// The rows that can be locked at once, each as it is under its lock (SKIP LOCKED).
+    LockRows(LockRows),
     /// The rows for which a condition is true.
     Filter { input: Arc<Node>, condition: Expr },
     /// A row of expressions for each row.
@@ -90,12 +136,28 @@ pub(crate) struct Scan {
     pub(crate) access: Access,
     /// True if it reads from the last key to the first one.
     pub(crate) backwards: bool,
+    /// The locks of its rows; a shared lock if there are none.
+    pub(crate) locks: Option<RowLocks>,
     /// The condition over the table's columns, the commit timestamp and the key behind them.
     pub(crate) filter: Option<Expr>,
     /// The columns that the filter or the outputs need.
     pub(crate) wanted: Vec<bool>,
     /// The columns of the outputs.
     pub(crate) picks: Vec<usize>,
+}
+
+/// Rows to be locked one by one.
+#[derive(Debug)]
+pub(crate) struct LockRows {
+    /// The rows, read without locks.
+    pub(crate) input: Arc<Node>,
+    pub(crate) lock: Lock,
+    /// The place of the row's key in the input's rows.
+    pub(crate) key: usize,
+    /// The scan that read them, which decides about a row again under its lock.
+    pub(crate) scan: Arc<Node>,
+    /// The input's rows, computed from the scan's; `None` if they are the scan's.
+    pub(crate) outputs: Option<Vec<Expr>>,
 }
 
 /// A join.
