@@ -78,7 +78,7 @@ async fn a_node_that_knows_the_time_badly_draws_from_oracles_that_know_it_well()
     let (drawn, waited) = measure(&nodes[2], &session, 10).await;
     assert!(drawn >= 10.0 && waited < Duration::from_millis(150), "{drawn} {waited:?}");
     let lines = texts(&session, "EXPLAIN ANALYZE SELECT * FROM t WHERE id = 1").await;
-    assert!(lines.iter().any(|line| line.starts_with("Timestamp, before that: ")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("Timestamp Time: ")), "{lines:?}");
 
     // The first oracle takes over from the second one, which the third node has asked until now.
     run(&admin, "ALTER DATABASE lab SET meridian.timestamp_batch = '100us'").await;

@@ -115,7 +115,7 @@ async fn schemas_change_under_writes_without_failures() {
             .simple_query("EXPLAIN SELECT id FROM stock WHERE n = 5")
             .await
             .expect("explained");
-        assert!(format!("{plan:?}").contains("by index stock_by_"), "{plan:?}");
+        assert!(format!("{plan:?}").contains("using stock_by_"), "{plan:?}");
     }
 }
 

@@ -13,6 +13,7 @@ use crate::datum::Datum;
 use crate::dml::{Changed, Returning, refuse_unassignable, target_columns};
 use crate::error::{SqlError, state};
 use crate::exec::Reader;
+use crate::explain::Actuals;
 use crate::expr::Scope;
 use crate::memory::{Held, weight};
 use crate::names;
@@ -42,7 +43,7 @@ pub(crate) struct Draft {
 /// A compiled change by query.
 pub(crate) struct ByQuery {
     pub(crate) table: Arc<Table>,
-    plan: Arc<physical::Query>,
+    pub(crate) plan: Arc<physical::Query>,
     assigned: Option<Vec<usize>>,
     pub(crate) returning: Option<Returning>,
 }
@@ -255,28 +256,29 @@ fn value_of(table: &Table, column: usize, value: &Expr) -> Result<Expr, SqlError
     })
 }
 
-/// Returns all rows of a planned query, and the memory that they hold.
+/// Returns all rows of a planned query, and the memory that they hold. Counts what its nodes do, if
+/// that is wanted.
 pub(crate) async fn all_rows(
     plan: &physical::Query,
     txn: &mut dyn Transaction,
     scope: &Scope<'_>,
+    actuals: Option<&mut Actuals>,
 ) -> Result<(Vec<Vec<Datum>>, Held), SqlError> {
     let (mut rows, mut held) = (Vec::new(), Held::none(&scope.session.memory));
-    let mut running =
-        plan.start(scope.params.get(..plan.params.len()).unwrap_or(scope.params).to_vec());
+    let params = scope.params.get(..plan.params.len()).unwrap_or(scope.params).to_vec();
+    let mut running = plan.start(params, actuals.is_some());
     let mut reader = Reader::new(txn, scope.session, scope.now_us);
     while let Some(more) = running.next(&mut reader, usize::MAX).await? {
         held.add(more.iter().map(|row| weight(row)).sum())?;
         rows.extend(more);
     }
+    if let Some(actuals) = actuals {
+        actuals.extend(running.actuals());
+    }
     Ok((rows, held))
 }
 
 impl ByQuery {
-    pub(crate) fn explain(&self) -> Vec<String> {
-        self.plan.explain()
-    }
-
     pub(crate) fn is_update(&self) -> bool {
         self.assigned.is_some()
     }
@@ -285,12 +287,13 @@ impl ByQuery {
         &self,
         txn: &mut dyn Transaction,
         scope: &Scope<'_>,
+        actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let table = &*self.table;
         let parts = table.primary.as_ref().map_or(&[][..], |primary| &primary.columns);
         let mut changed = Changed::default();
         let mut done = BTreeSet::new();
-        let (rows, _held) = all_rows(self.plan.as_ref(), txn, scope).await?;
+        let (rows, _held) = all_rows(self.plan.as_ref(), txn, scope, actuals).await?;
         for found in rows {
             let mut by_key = vec![Datum::Null; table.columns.len()];
             let mut values = found.into_iter();

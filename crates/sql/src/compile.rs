@@ -7,6 +7,7 @@ use crate::clauses;
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
+use crate::explain;
 use crate::expr::Scope;
 use crate::limits;
 use crate::names;
@@ -46,8 +47,8 @@ pub(crate) enum Plan {
     ByQuery(ByQuery),
     /// A query with a plan of operators.
     Query(Arc<physical::Query>),
-    /// The explained plan, and true for EXPLAIN ANALYZE, which runs it.
-    Explain(Box<Plan>, bool),
+    /// The explained plan, and the options, with which it may run.
+    Explain(Box<Plan>, explain::Options),
     /// A change of the catalog, or TRUNCATE or COPY: runs from the statement itself.
     Schema,
     /// A statement of the session: transaction control and settings.
@@ -93,29 +94,8 @@ impl Compiled {
 fn only_reads(plan: &Plan) -> bool {
     match plan {
         Plan::Query(query) => query.only_reads(),
-        Plan::Explain(inner, true) => only_reads(inner),
-        Plan::Explain(_, false) => true,
+        Plan::Explain(inner, options) => !options.analyze || only_reads(inner),
         _ => false,
-    }
-}
-
-pub(crate) fn explain(plan: &Plan) -> Vec<String> {
-    match plan {
-        Plan::Insert(_) => vec!["Insert".into()],
-        Plan::Change(change) => {
-            let mut lines =
-                vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
-            lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
-            lines
-        }
-        Plan::ByQuery(change) => {
-            let mut lines =
-                vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
-            lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
-            lines
-        }
-        Plan::Query(plan) => plan.explain(),
-        _ => vec!["Utility statement".into()],
     }
 }
 
@@ -202,47 +182,6 @@ fn only_table(
     clauses::plain_table(factor).ok_or_else(|| SqlError::unsupported(format!("changing {factor}")))
 }
 
-/// Reads the options of EXPLAIN: returns true if ANALYZE is on. Options that would show more are
-/// refused, unless they are off.
-fn analyzes(options: &[ast::UtilityOption]) -> Result<bool, SqlError> {
-    let mut analyze = false;
-    for ast::UtilityOption { name, arg } in options {
-        let name = name.value.to_lowercase();
-        let value = arg.as_ref().map(|arg| arg.to_string().to_lowercase());
-        let value = value.as_deref().map(|value| value.trim_matches('\''));
-        let is_on = match value {
-            None | Some("true" | "on" | "1") => Some(true),
-            Some("false" | "off" | "0") => Some(false),
-            Some(_) => None,
-        };
-        match (name.as_str(), is_on) {
-            ("analyze", Some(is_on)) => analyze = is_on,
-            ("costs" | "verbose" | "buffers" | "settings" | "wal", Some(false)) => {}
-            ("timing" | "summary", Some(true)) => {}
-            ("format", _) if value == Some("text") => {}
-            ("format", _) => {
-                return Err(SqlError::unsupported("EXPLAIN with a FORMAT other than text"));
-            }
-            (
-                "analyze" | "costs" | "verbose" | "buffers" | "settings" | "wal" | "timing"
-                | "summary",
-                None,
-            ) => {
-                let message = format!("{name} requires a Boolean value");
-                return Err(SqlError::new(state::SYNTAX, message));
-            }
-            ("costs" | "verbose" | "buffers" | "settings" | "wal" | "timing" | "summary", _) => {
-                return Err(SqlError::unsupported(format!("this value of EXPLAIN's {name}")));
-            }
-            _ => {
-                let message = format!("unrecognized EXPLAIN option \"{name}\"");
-                return Err(SqlError::new(state::SYNTAX, message));
-            }
-        }
-    }
-    Ok(analyze)
-}
-
 /// Compiles a statement. `clean`: the transaction has not changed the catalog.
 async fn compile(
     engine: &Engine,
@@ -265,11 +204,8 @@ async fn compile(
             if *query_plan || *estimate {
                 return Err(SqlError::unsupported("EXPLAIN of another dialect"));
             }
-            if *verbose || format.is_some() {
-                return Err(SqlError::unsupported("EXPLAIN VERBOSE, or with a FORMAT"));
-            }
-            let options = options.as_deref().unwrap_or(&[]);
-            (&**statement, Some(*analyze || analyzes(options)?))
+            let (format, options) = (format.as_ref(), options.as_deref().unwrap_or(&[]));
+            (&**statement, Some(explain::Options::of(*analyze, *verbose, format, options)?))
         }
         other => (other, None),
     };
@@ -374,8 +310,8 @@ async fn compile(
         limits::check_outputs(columns.len())?;
     }
     let (plan, columns) = match explained {
-        Some(analyze) => (
-            Plan::Explain(Box::new(plan), analyze),
+        Some(options) => (
+            Plan::Explain(Box::new(plan), options),
             Some(Arc::from([Column::new("QUERY PLAN", Type::Text)])),
         ),
         None => (plan, columns),

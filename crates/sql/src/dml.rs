@@ -6,6 +6,7 @@ use crate::by_query;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::explain::Actuals;
 use crate::expr::{Expr, Scope};
 use crate::names;
 use crate::physical;
@@ -262,11 +263,30 @@ impl Insert {
         Ok((Insert { table, source, conflict, returning }, binder))
     }
 
+    /// Returns the query of its rows, if they are not values.
+    pub(crate) fn query(&self) -> Option<&physical::Query> {
+        match &self.source {
+            Source::Query(query, ..) => Some(query),
+            Source::Values(_) => None,
+        }
+    }
+
+    /// Returns what it does at a conflict, if it does not fail.
+    pub(crate) fn conflict_resolution(&self) -> Option<&'static str> {
+        match self.conflict {
+            OnConflict::Fail => None,
+            OnConflict::Nothing(_) => Some("NOTHING"),
+            OnConflict::Update { .. } => Some("UPDATE"),
+        }
+    }
+
+    /// Inserts the rows. Counts what the nodes of its query do, if that is wanted.
     pub(crate) async fn run(
         &self,
         txn: &mut dyn Transaction,
         scope: &Scope<'_>,
         sequence: &mut u64,
+        actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let mut changed = Changed::default();
         match &self.source {
@@ -281,7 +301,7 @@ impl Insert {
             }
             Source::Query(plan, targets, defaults) => {
                 // All of them before the first is written: the query must not see its own inserts.
-                let (rows, _held) = by_query::all_rows(plan.as_ref(), txn, scope).await?;
+                let (rows, _held) = by_query::all_rows(plan.as_ref(), txn, scope, actuals).await?;
                 let defaults = defaults.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<
                     Vec<_>,
                     _,
@@ -462,8 +482,8 @@ fn assignments(
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) table: Arc<Table>,
-    access: Access,
-    filter: Option<Expr>,
+    pub(crate) access: Access,
+    pub(crate) filter: Option<Expr>,
     assignments: Option<Vec<(usize, Expr)>>,
     pub(crate) returning: Option<Returning>,
 }
@@ -508,10 +528,6 @@ impl Change {
             Access::choose_for(&table, &Wish { filter, by_key: true, ..Wish::default() })
         };
         Ok(Change { table, access, filter, assignments, returning })
-    }
-
-    pub(crate) fn explain(&self) -> Vec<String> {
-        vec![self.access.explain(&self.table)]
     }
 
     pub(crate) fn is_update(&self) -> bool {

@@ -59,6 +59,7 @@ mod encoding_tests;
 mod engine;
 mod error;
 mod exec;
+mod explain;
 mod expr;
 mod format_binary;
 mod format_text;

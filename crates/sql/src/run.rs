@@ -7,6 +7,7 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
 use crate::exec::{self, Reader};
+use crate::explain::{self, Actuals, Explained, Summary};
 use crate::expr::{Facts, Scope};
 use crate::memory::weight;
 use crate::parse::{AsOf, Parsed};
@@ -22,6 +23,7 @@ use meridian_txn::{
 };
 use sqlparser::ast::Statement;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The number of replays before the client receives the error. A replay keeps the age, so that the
 /// transaction grows old and wins.
@@ -43,7 +45,15 @@ pub(crate) struct Portal {
     count: u64,
     /// True if the client may know the columns.
     described: bool,
-    /// The timings of EXPLAIN ANALYZE.
+    /// What EXPLAIN ANALYZE has found, which is shown after the commit.
+    analyzed: Option<Analyzed>,
+}
+
+/// The result of EXPLAIN ANALYZE.
+struct Analyzed {
+    explained: Explained,
+    actuals: Actuals,
+    took: Option<Duration>,
     timings: Option<Arc<Timings>>,
 }
 
@@ -57,7 +67,7 @@ impl Portal {
             rows: None,
             count: 0,
             described: false,
-            timings: None,
+            analyzed: None,
         }
     }
 
@@ -70,7 +80,7 @@ impl Portal {
             rows: None,
             count: 0,
             described: false,
-            timings: None,
+            analyzed: None,
         }
     }
 
@@ -200,10 +210,8 @@ impl Session {
                         work.txn.send_writes().await;
                     }
                     let compiled = compiled.clone();
-                    if let Some(timings) = portal.timings.take() {
-                        chunk.rows.push(vec![Datum::text(
-                            self.commit_explained(&compiled, &timings).await?,
-                        )]);
+                    if let Some(analyzed) = portal.analyzed.take() {
+                        chunk.rows = texts(self.show_analyzed(&compiled, &analyzed).await?);
                     }
                     return Ok(match &compiled.columns {
                         Some(columns) => Response::Rows {
@@ -219,27 +227,51 @@ impl Session {
         Err(restart("the transaction lost too many conflicts"))
     }
 
-    /// Returns the line of EXPLAIN ANALYZE about the commit. A statement that is a transaction by
-    /// itself is committed first, so that there are times to report.
-    async fn commit_explained(
+    /// Returns the rows of EXPLAIN ANALYZE. A statement that is a transaction by itself is committed
+    /// first, so that there are times to report.
+    async fn show_analyzed(
         &mut self,
         compiled: &Compiled,
-        timings: &Timings,
-    ) -> Result<String, SqlError> {
-        if !Self::is_write(compiled) {
-            return Ok("Commit: nothing to commit".into());
+        analyzed: &Analyzed,
+    ) -> Result<Vec<String>, SqlError> {
+        let Plan::Explain(_, options) = &compiled.plan else { return Ok(Vec::new()) };
+        let mut summary = Summary::new();
+        let mut time =
+            |name: &'static str, ns: u64| summary.push((name, compile::milliseconds(ns)));
+        if let Some(took) = analyzed.took {
+            time("Execution Time", u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         }
+        let Some(timings) = &analyzed.timings else {
+            return Ok(analyzed.explained.show(options, Some(&analyzed.actuals), &summary));
+        };
+        let Times { timestamp_ns, reads, reading_ns, read_wait_ns, .. } = timings.times();
+        if analyzed.took.is_none() {
+            time("Execution Time", timings.elapsed_ns());
+        }
+        if timestamp_ns > 0 {
+            time("Timestamp Time", timestamp_ns);
+        }
+        time("Reading Time", reading_ns);
+        if read_wait_ns > 0 {
+            time("Read Wait", read_wait_ns);
+        }
+        summary.push(("Reads", reads.to_string()));
         let alone =
             self.work.as_ref().is_some_and(|work| !work.explicit && work.journal.len() == 1);
-        if !alone || !self.is_alone() {
-            return Ok("Commit: when the transaction ends".into());
+        if !Self::is_write(compiled) {
+            summary.push(("Commit", "nothing to commit".into()));
+        } else if !alone || !self.is_alone() {
+            summary.push(("Commit", "when the transaction ends".into()));
+        } else {
+            self.finish_implicit().await?;
+            let times = timings.times();
+            let mut time =
+                |name: &'static str, ns: u64| summary.push((name, compile::milliseconds(ns)));
+            time("Commit Time", times.commit_ns);
+            time("Replication Time", times.replication_ns);
+            time("Commit Wait", times.commit_wait_ns);
         }
-        self.finish_implicit().await?;
-        let times = timings.times();
-        let [all, replication, wait] =
-            [times.commit_ns, times.replication_ns, times.commit_wait_ns]
-                .map(compile::milliseconds);
-        Ok(format!("Commit: {all}, of which replication {replication}, then commit wait {wait}"))
+        Ok(analyzed.explained.show(options, Some(&analyzed.actuals), &summary))
     }
 
     /// Begins the implicit transaction that a statement needs, unless a suitable one is open.
@@ -607,36 +639,30 @@ async fn attempt(
     let params = portal.params.clone();
     let scope = Scope { params: &params, now_us: work.now_us(), session: facts, catalog: None };
     let chunk = match &compiled.plan {
-        Plan::Explain(inner, analyze) => {
-            let mut lines = compile::explain(inner);
-            if *analyze {
+        Plan::Explain(inner, options) => {
+            let explained = explain::explain(inner, options.verbose);
+            if !options.analyze {
+                let rows = explained.show(options, None, &Vec::new());
+                Chunk { rows: texts(rows), done: true, tag: "EXPLAIN".into() }
+            } else {
                 work.touched.extend(compiled.tables.iter().map(|table| table.id));
                 let timings = work.txn.measure();
+                let (began, mut actuals) = (facts.clock.map(|clock| clock()), Actuals::new());
                 // In parts, each of which is dropped before the next: only their number is
                 // reported.
-                while !run_plan(inner, work, portal, &scope, EXPLAINED_ROWS).await?.1 {}
-                portal.rows = None;
-                lines.push(format!("Actual rows: {}", portal.count));
-                if let Some(timings) = &timings {
-                    let Times { timestamp_ns, reads, reading_ns, read_wait_ns, .. } =
-                        timings.times();
-                    let [all, timestamp, reading, wait] =
-                        [timings.elapsed_ns(), timestamp_ns, reading_ns, read_wait_ns]
-                            .map(compile::milliseconds);
-                    lines.push(format!("Execution: {all}"));
-                    if timestamp_ns > 0 {
-                        lines.push(format!("Timestamp, before that: {timestamp}"));
-                    }
-                    lines.push(format!("  Reads: {reads}, {reading}"));
-                    if read_wait_ns > 0 {
-                        lines.push(format!("  Read wait: {wait}"));
-                    }
+                let counts = &mut actuals;
+                while !run_plan(inner, work, portal, &scope, EXPLAINED_ROWS, Some(counts)).await?.1
+                {
                 }
-                portal.timings = timings;
+                if let Some(mut running) = portal.rows.take() {
+                    actuals.extend(running.actuals());
+                }
+                let clock = facts.clock.map(|clock| clock());
+                let took = clock.zip(began).map(|(now, began)| now.saturating_sub(began));
+                actuals.extend(explain::counted(portal.count, took.unwrap_or_default()));
+                portal.analyzed = Some(Analyzed { explained, actuals, took, timings });
+                Chunk { rows: Vec::new(), done: true, tag: "EXPLAIN".into() }
             }
-            let rows: Vec<Vec<Datum>> =
-                lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
-            Chunk { rows, done: true, tag: "EXPLAIN".into() }
         }
         Plan::Schema if let Statement::Analyze(analyze) = &compiled.source.statement => {
             statistics::in_transaction(engine, work, facts, analyze).await?;
@@ -648,7 +674,7 @@ async fn attempt(
         }
         plan => {
             work.touched.extend(compiled.tables.iter().map(|table| table.id));
-            let (rows, done, verb) = run_plan(plan, work, portal, &scope, max).await?;
+            let (rows, done, verb) = run_plan(plan, work, portal, &scope, max, None).await?;
             let tag = match verb {
                 "INSERT" => format!("INSERT 0 {}", portal.count),
                 verb => format!("{verb} {}", portal.count),
@@ -659,16 +685,22 @@ async fn attempt(
     Ok(chunk)
 }
 
+/// Returns rows of one text each.
+fn texts(lines: Vec<String>) -> Vec<Vec<Datum>> {
+    lines.into_iter().map(|line| vec![Datum::text(line)]).collect()
+}
+
 async fn run_plan(
     plan: &Plan,
     work: &mut Work,
     portal: &mut Portal,
     scope: &Scope<'_>,
     max: usize,
+    actuals: Option<&mut Actuals>,
 ) -> Result<(Vec<Vec<Datum>>, bool, &'static str), SqlError> {
     match plan {
         Plan::Insert(insert) => {
-            let changed = insert.run(work.txn.as_mut(), scope, &mut work.sequence).await?;
+            let changed = insert.run(work.txn.as_mut(), scope, &mut work.sequence, actuals).await?;
             work.has_changed(insert.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, "INSERT"))
@@ -680,14 +712,15 @@ async fn run_plan(
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
         }
         Plan::ByQuery(change) => {
-            let changed = change.run(work.txn.as_mut(), scope).await?;
+            let changed = change.run(work.txn.as_mut(), scope, actuals).await?;
             work.has_changed(change.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
         }
         Plan::Query(plan) => {
-            let running =
-                portal.rows.get_or_insert_with(|| Box::new(plan.start(portal.params.to_vec())));
+            let running = portal.rows.get_or_insert_with(|| {
+                Box::new(plan.start(portal.params.to_vec(), actuals.is_some()))
+            });
             let mut reader = Reader::new(work.txn.as_mut(), scope.session, scope.now_us);
             let (mut rows, mut over, mut bytes) = (Vec::new(), false, 0);
             while rows.len() < max && !over && bytes < CHUNK_BYTES {

@@ -77,18 +77,10 @@ impl Access {
         if self.is_unique(table) {
             return Some(1.0);
         }
-        // The conditions on the columns that the spans use.
-        let used = self.spans.iter().map(Span::used).max().unwrap_or(0);
-        let parts = &self.parts(table)[..used];
-        let is_used = |column: usize| parts.iter().any(|part| part.column as usize == column);
         let mut all = Vec::new();
         filter.iter().for_each(|filter| conjuncts(filter, &mut all));
-        let serves = |condition: &&&Expr| {
-            let mut names = (false, true);
-            condition.each_column(&mut |column| names = (true, names.1 && is_used(column)));
-            names == (true, true)
-        };
-        let served = all.iter().filter(serves).map(|condition| (**condition).clone()).collect();
+        all.retain(|condition| self.serves(table, condition));
+        let served = all.into_iter().cloned().collect();
         let known = |column: usize| statistics.column(column);
         Some(rows * selectivity(&Expr::And(served), &known))
     }

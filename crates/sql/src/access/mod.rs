@@ -143,42 +143,21 @@ impl Access {
         Ok(targets)
     }
 
-    /// Returns a line for EXPLAIN.
-    pub(crate) fn explain(&self, table: &Table) -> String {
-        let parts = self.parts(table);
-        let key = match self.index {
-            Some(at) => format!("index {}", table.indexes[at].name),
-            None => "primary key".to_owned(),
+    /// True if the key finds the rows for which a condition is true.
+    pub(crate) fn serves(&self, table: &Table, condition: &Expr) -> bool {
+        let used = self.spans.iter().map(Span::used).max().unwrap_or(0);
+        let parts = &self.parts(table)[..used];
+        let is_used = |column: usize| parts.iter().any(|part| part.column as usize == column);
+        let is_form = match condition {
+            Expr::Compare(op, _) => *op != Compare::Ne,
+            Expr::In(_, _, negated) => !negated,
+            Expr::Each(Compare::Eq, Quantifier::Any, _) => true,
+            Expr::Or(_) => self.spans.len() > 1,
+            _ => false,
         };
-        let Some(span) = self.spans.first() else {
-            let by = self.index.map_or(String::new(), |_| format!(" by {key}"));
-            return format!("Full scan of {}{by}", table.name);
-        };
-        let named = |parts: &[IndexPart]| {
-            let names: Vec<_> = parts
-                .iter()
-                .map(|part| table.columns[part.column as usize].name.as_str())
-                .collect();
-            names.join(", ")
-        };
-        let range = if span.low.is_some() || span.high.is_some() {
-            format!(", range of {}", table.columns[parts[span.equal.len()].column as usize].name)
-        } else {
-            String::new()
-        };
-        let what = if span.equal.len() == parts.len() { "Lookup" } else { "Range scan" };
-        let times = if self.spans.len() == 1 && span.is_many() {
-            ", any of an array".to_owned()
-        } else if self.spans.len() > 1 {
-            format!(", {} spans", self.spans.len())
-        } else {
-            String::new()
-        };
-        format!(
-            "{what} of {} by {key} ({}{range}{times})",
-            table.name,
-            named(&parts[..span.equal.len()])
-        )
+        let mut names = (false, true);
+        condition.each_column(&mut |column| names = (true, names.1 && is_used(column)));
+        is_form && names == (true, true)
     }
 }
 

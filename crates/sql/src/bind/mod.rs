@@ -66,6 +66,13 @@ pub(crate) struct ColumnInfo {
     used_at: Option<usize>,
 }
 
+impl ColumnInfo {
+    /// Returns the alias of its relation.
+    pub(crate) fn relation(&self) -> &str {
+        &self.relation
+    }
+}
+
 /// A query of WITH.
 #[derive(Clone)]
 struct NamedQuery {

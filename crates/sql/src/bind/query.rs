@@ -2,7 +2,7 @@
 
 use super::lock::{self, OnLocked, RowLocks};
 use super::window::{WindowCall, Windows};
-use super::{Binder, Item, Level, Typed, bind_items};
+use super::{Binder, ColumnInfo, Item, Level, Typed, bind_items};
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -36,6 +36,8 @@ pub(crate) struct Query {
     pub(crate) params: Arc<[Type]>,
     /// The number of column ids.
     pub(crate) ids: usize,
+    /// What is known of the columns, by id.
+    pub(crate) known: Vec<ColumnInfo>,
     /// The locks of FOR UPDATE or FOR SHARE, which has one table and neither groups nor joins.
     pub(crate) locks: Option<RowLocks>,
 }
@@ -69,6 +71,7 @@ pub(crate) fn compile(
         ids: binder.columns.len(),
         rel: bound.rel,
         locks,
+        known: binder.columns,
     })
 }
 

@@ -4,7 +4,7 @@ use super::{Context, Operator, Row, evaluate};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::function::Rows;
-use crate::physical::Node;
+use crate::physical::{Node, Op};
 use meridian_txn::Future;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Operator for Functions {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Functions { calls, ordinality } = &*self.plan else {
+            let Op::Functions { calls, ordinality } = &self.plan.op else {
                 return Ok(Vec::new());
             };
             let scope = cx.scope();

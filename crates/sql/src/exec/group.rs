@@ -5,7 +5,7 @@ use crate::aggregate::Groups;
 use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::key;
-use crate::physical::Node;
+use crate::physical::{Node, Op};
 use meridian_txn::Future;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Operator for Aggregate {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Aggregate { keys, sets, aggregates, .. } = &*self.plan else {
+            let Op::Aggregate { keys, sets, aggregates, .. } = &self.plan.op else {
                 return Ok(Vec::new());
             };
             if self.groups.is_none() {
@@ -83,7 +83,7 @@ impl Operator for Distinct {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Distinct { on, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let Op::Distinct { on, .. } = &self.plan.op else { return Ok(Vec::new()) };
             loop {
                 let found = self.input.next(cx, want).await?;
                 if found.is_empty() {

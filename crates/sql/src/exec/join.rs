@@ -12,7 +12,7 @@ use crate::expr::{Expr, Scope};
 use crate::interval::Interval;
 use crate::key;
 use crate::memory::weight;
-use crate::physical::{self, How, Kind, Node};
+use crate::physical::{self, How, Kind, Node, Op};
 use meridian_txn::Future;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl physical::Join {
         if let How::Dependent { .. } = self.how {
             return Ok(Right::Dependent(Known::default()));
         }
-        let rows = all(start(&self.right).as_mut(), cx).await?;
+        let rows = all(start(&self.right, cx.measures()).as_mut(), cx).await?;
         let mut table = Table { rows, ..Table::default() };
         table.matched = vec![false; if self.kind == Kind::Full { table.rows.len() } else { 0 }];
         if let How::Hash { right, .. } = &self.how {
@@ -202,7 +202,7 @@ impl physical::Join {
         };
         known.fetched.clear();
         cx.state.held.free(std::mem::take(&mut known.held));
-        let Node::Scan(scan) = &*self.right else { return Ok(()) };
+        let Op::Scan(scan) = &self.right.op else { return Ok(()) };
         if waiting.len() < 2 || !scan.reads_by_primary_key() {
             return Ok(());
         }
@@ -225,7 +225,10 @@ impl physical::Join {
             keys.extend(own.iter().cloned());
             wanted.push((left, outer, own));
         }
+        let began = cx.now();
         let found = scan.look_up(keys, cx).await?;
+        let (took, mut count) = (cx.now().saturating_sub(began), 0);
+        let lookups = wanted.len();
         let before = cx.state.held.used();
         for (left, outer, own) in wanted {
             Self::set_outer(slots, left, cx);
@@ -235,9 +238,11 @@ impl physical::Join {
             }
             let bytes: usize = rows.iter().map(|row| weight(row)).sum();
             cx.state.held.add(outer.len() + bytes + 64)?;
+            count += rows.len();
             known.fetched.insert(outer, Arc::new(rows));
         }
         known.held = cx.state.held.used().saturating_sub(before);
+        cx.count(self.right.id(), count, lookups, took);
         Ok(())
     }
 
@@ -254,7 +259,7 @@ impl physical::Join {
                 Some(match known.get(&outer) {
                     Some(rows) => Rights::Remembered(rows, 0),
                     None => Rights::Running(Box::new(Running {
-                        operator: start(&self.right),
+                        operator: start(&self.right, cx.measures()),
                         outer,
                         rows: Some(Vec::new()),
                         held: 0,
@@ -415,7 +420,7 @@ impl Operator for Join {
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
             let plan = self.plan.clone();
-            let Node::Join(join) = &*plan else { return Ok(Vec::new()) };
+            let Op::Join(join) = &plan.op else { return Ok(Vec::new()) };
             while self.ready.len() < want && !self.over {
                 if let Some(current) = self.current.take() {
                     self.current = join.step(current, &mut self.right, cx, &mut self.ready).await?;

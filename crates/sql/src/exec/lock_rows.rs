@@ -6,7 +6,7 @@ use super::{Context, Operator, Row, evaluate};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::kv;
-use crate::physical::Node;
+use crate::physical::{Node, Op};
 use crate::row;
 use meridian_txn::{Failure, Future, Locking};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl Operator for LockRows {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::LockRows(locked) = &*self.plan else { return Ok(Vec::new()) };
-            let Node::Scan(scan) = &*locked.scan else { return Ok(Vec::new()) };
+            let Op::LockRows(locked) = &self.plan.op else { return Ok(Vec::new()) };
+            let Op::Scan(scan) = &locked.scan.op else { return Ok(Vec::new()) };
             let mut rows = Vec::new();
             while rows.is_empty() {
                 if !cx.txn.set_locking(Locking::None) {

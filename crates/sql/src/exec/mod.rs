@@ -10,6 +10,7 @@ mod functions;
 mod group;
 mod join;
 mod lock_rows;
+mod measured;
 mod pairs;
 mod rows;
 mod scan;
@@ -22,9 +23,10 @@ mod with;
 
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::explain::Actuals;
 use crate::expr::{self, Expr, Facts, Scope};
 use crate::memory::{Held, weight};
-use crate::physical::{Node, Query};
+use crate::physical::{Node, Op, Query};
 use crate::stack;
 use crate::system::{self, Catalog};
 use crate::turn::Turn;
@@ -50,6 +52,8 @@ struct State {
     made: HashMap<u32, Arc<Vec<Row>>>,
     /// The tables, if a function reads them.
     catalog: Option<Catalog>,
+    /// What each node has done, if that is counted.
+    actuals: Option<Actuals>,
     held: Held,
     turn: Turn,
 }
@@ -95,26 +99,36 @@ trait Operator: Send {
     ) -> Future<'a, Result<Vec<Row>, SqlError>>;
 }
 
-/// Starts an operator.
-fn start(node: &Arc<Node>) -> Box<dyn Operator> {
+/// Starts an operator, which counts what it does if it `measures`.
+fn start(node: &Arc<Node>, measures: bool) -> Box<dyn Operator> {
     let plan = node.clone();
-    match &**node {
-        Node::Values(_) => Box::new(rows::Values::new(plan)),
-        Node::Scan(_) => Box::new(scan::Scan::new(plan)),
-        Node::LockRows(locked) => Box::new(lock_rows::LockRows::new(start(&locked.input), plan)),
-        Node::Filter { input, .. } => Box::new(rows::Filter::new(start(input), plan)),
-        Node::Project { input, .. } => Box::new(rows::Project::new(start(input), plan)),
-        Node::Join(join) => Box::new(join::Join::new(start(&join.left), plan)),
-        Node::Aggregate { input, .. } => Box::new(group::Aggregate::new(start(input), plan)),
-        Node::Window { input, .. } => Box::new(window::Window::new(start(input), plan)),
-        Node::Distinct { input, .. } => Box::new(group::Distinct::new(start(input), plan)),
-        Node::Sort { input, .. } => Box::new(sort::Sort::new(start(input), plan)),
-        Node::Limit { input, .. } => Box::new(rows::Limit::new(start(input), plan)),
-        Node::Set { sides, .. } => Box::new(set::Set::new(sides.iter().map(start).collect(), plan)),
-        Node::With { body, .. } => Box::new(with::With::new(start(body), plan)),
-        Node::Named { .. } => Box::new(with::Named::new(plan)),
-        Node::Recursive { first, .. } => Box::new(with::Recursive::new(start(first), plan)),
-        Node::Functions { .. } => Box::new(functions::Functions::new(plan)),
+    let operator: Box<dyn Operator> = match &node.op {
+        Op::Values(_) => Box::new(rows::Values::new(plan)),
+        Op::Scan(_) => Box::new(scan::Scan::new(plan)),
+        Op::LockRows(locked) => {
+            Box::new(lock_rows::LockRows::new(start(&locked.input, measures), plan))
+        }
+        Op::Filter { input, .. } => Box::new(rows::Filter::new(start(input, measures), plan)),
+        Op::Project { input, .. } => Box::new(rows::Project::new(start(input, measures), plan)),
+        Op::Join(join) => Box::new(join::Join::new(start(&join.left, measures), plan)),
+        Op::Aggregate { input, .. } => {
+            Box::new(group::Aggregate::new(start(input, measures), plan))
+        }
+        Op::Window { input, .. } => Box::new(window::Window::new(start(input, measures), plan)),
+        Op::Distinct { input, .. } => Box::new(group::Distinct::new(start(input, measures), plan)),
+        Op::Sort { input, .. } => Box::new(sort::Sort::new(start(input, measures), plan)),
+        Op::Limit { input, .. } => Box::new(rows::Limit::new(start(input, measures), plan)),
+        Op::Set { sides, .. } => {
+            Box::new(set::Set::new(sides.iter().map(|side| start(side, measures)).collect(), plan))
+        }
+        Op::With { body, .. } => Box::new(with::With::new(start(body, measures), plan)),
+        Op::Named { .. } => Box::new(with::Named::new(plan)),
+        Op::Recursive { first, .. } => Box::new(with::Recursive::new(start(first, measures), plan)),
+        Op::Functions { .. } => Box::new(functions::Functions::new(plan)),
+    };
+    match measures {
+        true => Box::new(measured::Measured::new(operator, node)),
+        false => operator,
     }
 }
 
@@ -153,14 +167,24 @@ impl<'t> Reader<'t> {
 }
 
 impl Query {
-    /// Starts the query; rows are computed on request.
-    pub(crate) fn start(&self, params: Vec<Datum>) -> Running {
+    /// Starts the query; rows are computed on request. With `measures` it counts what each node
+    /// does.
+    pub(crate) fn start(&self, params: Vec<Datum>, measures: bool) -> Running {
         let mut params = params;
         params.resize(self.slots.max(params.len()), Datum::Null);
         let relations = self.relations;
-        let root = stack::with_room(relations, || start(&self.root));
+        let root = stack::with_room(relations, || start(&self.root, measures));
         let (named, reads_catalog) = (self.named, self.reads_catalog);
-        Running { returned: 0, root, relations, named, reads_catalog, params, state: None }
+        Running {
+            returned: 0,
+            root,
+            relations,
+            named,
+            reads_catalog,
+            measures,
+            params,
+            state: None,
+        }
     }
 }
 
@@ -172,12 +196,18 @@ pub(crate) struct Running {
     params: Vec<Datum>,
     named: usize,
     reads_catalog: bool,
+    measures: bool,
     relations: usize,
     /// Set with the first request.
     state: Option<State>,
 }
 
 impl Running {
+    /// Returns what each node has done, if that was counted.
+    pub(crate) fn actuals(&mut self) -> Actuals {
+        self.state.as_mut().and_then(|state| state.actuals.take()).unwrap_or_default()
+    }
+
     /// The next rows, at most `want` (at least one), `None` at the end. The reader is lent for this call; a later call may lend
     /// another of the same transaction.
     pub(crate) async fn next(
@@ -190,6 +220,7 @@ impl Running {
             named: vec![None; self.named],
             made: HashMap::new(),
             catalog: None,
+            actuals: self.measures.then(Actuals::new),
             held: reader.facts.held(),
             turn: Turn::new(reader.facts.clock),
         });

@@ -4,7 +4,7 @@ use super::{CHUNK_BYTES, Context, Operator, Row, evaluate};
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::memory::weight;
-use crate::physical::Node;
+use crate::physical::{Node, Op};
 use meridian_txn::Future;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Operator for Values {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Values(rows) = &*self.plan else { return Ok(Vec::new()) };
+            let Op::Values(rows) = &self.plan.op else { return Ok(Vec::new()) };
             let (mut made, mut bytes) = (Vec::new(), 0);
             for row in rows.iter().skip(self.at).take(want) {
                 made.push(evaluate(row, &[], &cx.scope())?);
@@ -62,7 +62,7 @@ impl Operator for Filter {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Filter { condition, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let Op::Filter { condition, .. } = &self.plan.op else { return Ok(Vec::new()) };
             loop {
                 let found = self.input.next(cx, want).await?;
                 if found.is_empty() {
@@ -105,7 +105,7 @@ impl Operator for Project {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Project { outputs, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let Op::Project { outputs, .. } = &self.plan.op else { return Ok(Vec::new()) };
             if self.waiting.len() == 0 {
                 self.waiting = self.input.next(cx, want).await?.into_iter();
             }
@@ -161,7 +161,7 @@ impl Operator for Limit {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Limit { limit, offset, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let Op::Limit { limit, offset, .. } = &self.plan.op else { return Ok(Vec::new()) };
             let (mut skip, mut left) = match self.left {
                 Some(left) => left,
                 None => {

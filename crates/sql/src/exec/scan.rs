@@ -5,7 +5,7 @@ use crate::access::Target;
 use crate::bind::OnLocked;
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::physical::{self, Node};
+use crate::physical::{self, Node, Op};
 use crate::scan::{Cursor, Found};
 use crate::system;
 use bytes::Bytes;
@@ -127,7 +127,7 @@ impl Operator for Scan {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Scan(scan) = &*self.plan else { return Ok(Vec::new()) };
+            let Op::Scan(scan) = &self.plan.op else { return Ok(Vec::new()) };
             if let Source::Unopened = self.source {
                 self.source = scan.open(cx).await?;
             }

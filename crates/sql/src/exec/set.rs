@@ -6,7 +6,7 @@ use crate::error::SqlError;
 use crate::key;
 use crate::logical::SetOp;
 use crate::memory::weight;
-use crate::physical::Node;
+use crate::physical::{Node, Op};
 use meridian_txn::Future;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Operator for Set {
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
             let plan = self.plan.clone();
-            let Node::Set { op, all, .. } = &*plan else { return Ok(Vec::new()) };
+            let Op::Set { op, all, .. } = &plan.op else { return Ok(Vec::new()) };
             if *op != SetOp::Union && self.at == 0 && self.sides.len() > 1 {
                 self.count_last(cx).await?;
                 self.sides.truncate(1);

@@ -5,7 +5,7 @@ use super::{CHUNK_ROWS, Context, Operator, Row};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::memory::weight;
-use crate::physical::{Node, SortBy};
+use crate::physical::{Node, Op, SortBy};
 use crate::turn;
 use meridian_txn::Future;
 use std::cmp::Ordering;
@@ -51,7 +51,7 @@ impl Operator for Sort {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Sort { by, most, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let Op::Sort { by, most, .. } = &self.plan.op else { return Ok(Vec::new()) };
             if self.sorted.is_none() {
                 let most = match most {
                     None => usize::MAX,

@@ -5,7 +5,7 @@ use super::{Context, Operator, Row, all};
 use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::memory::weight;
-use crate::physical::{Node, SortBy};
+use crate::physical::{Node, Op, SortBy};
 use crate::turn;
 use crate::window::{Offsets, Partition};
 use meridian_txn::Future;
@@ -34,7 +34,7 @@ impl Window {
     /// Reads and sorts all rows.
     async fn begin(&mut self, cx: &mut Context<'_>) -> Result<State, SqlError> {
         let plan = self.plan.clone();
-        let Node::Window { partition, order, calls, .. } = &*plan else {
+        let Op::Window { partition, order, calls, .. } = &plan.op else {
             return Ok(State {
                 waiting: Vec::new().into_iter().peekable(),
                 ready: Vec::new().into_iter(),
@@ -66,7 +66,7 @@ async fn next_partition(
     state: &mut State,
     cx: &mut Context<'_>,
 ) -> Result<Vec<Row>, SqlError> {
-    let Node::Window { partition, order, calls, .. } = plan else { return Ok(Vec::new()) };
+    let Op::Window { partition, order, calls, .. } = &plan.op else { return Ok(Vec::new()) };
     let by: Vec<SortBy> = partition.iter().map(part).collect();
     let mut rows: Vec<Row> = Vec::new();
     while let Some(row) = state

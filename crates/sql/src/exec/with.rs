@@ -4,7 +4,7 @@ use super::{Context, Operator, Row, all, start};
 use crate::error::SqlError;
 use crate::key;
 use crate::memory::weight;
-use crate::physical::Node;
+use crate::physical::{Node, Op};
 use meridian_txn::Future;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Operator for With {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::With { name, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let Op::With { name, .. } = &self.plan.op else { return Ok(Vec::new()) };
             if !std::mem::replace(&mut self.begun, true) {
                 // In a dependent join the rows of the row before do not count.
                 cx.state.named[*name] = None;
@@ -59,13 +59,13 @@ impl Operator for Named {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Named { name, picks, definition } = &*self.plan else {
+            let Op::Named { name, picks, definition } = &self.plan.op else {
                 return Ok(Vec::new());
             };
             let rows = match (&self.rows, &cx.state.named[*name], definition) {
                 (Some(rows), ..) | (None, Some(rows), _) => rows.clone(),
                 (None, None, Some(definition)) => {
-                    let rows = Arc::new(all(start(definition).as_mut(), cx).await?);
+                    let rows = Arc::new(all(start(definition, cx.measures()).as_mut(), cx).await?);
                     cx.state.named[*name] = Some(rows.clone());
                     rows
                 }
@@ -119,7 +119,7 @@ impl Operator for Recursive {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Node::Recursive { name, all, step, .. } = &*self.plan else {
+            let Op::Recursive { name, all, step, .. } = &self.plan.op else {
                 return Ok(Vec::new());
             };
             while !self.ended {
@@ -131,7 +131,7 @@ impl Operator for Recursive {
                     self.before_held = std::mem::take(&mut self.held);
                     self.before = Arc::new(std::mem::take(&mut self.added));
                     self.ended = self.before.is_empty();
-                    self.round = start(step);
+                    self.round = start(step, cx.measures());
                     continue;
                 }
                 if !all {

@@ -1,9 +1,10 @@
 //! Estimates of numbers of rows: from the statistics of tables, or guessed.
 
+use super::{Join, Kind, LockRows, Op, rows_of};
 use crate::access::Access;
 use crate::catalog::Table;
 use crate::expr::Expr;
-use crate::logical::{ColumnId, JoinKind, Rel};
+use crate::logical::{ColumnId, JoinKind, Rel, SetOp};
 use crate::statistics::{ARRAY_ELEMENTS, ColumnStatistics, Statistics, selectivity};
 use crate::system;
 use std::collections::BTreeMap;
@@ -145,13 +146,94 @@ impl Estimates {
         let mut parts = Vec::new();
         conditions.iter().for_each(|condition| condition.clone().into_conjuncts(&mut parts));
         let found = all * self.selectivity(&Expr::And(parts));
-        let most = match access.has_key() && table.statistics.is_none() {
-            true if access.spans.len() == 1 && access.is_many() => KEY_ROWS * ARRAY_ELEMENTS,
-            true => KEY_ROWS * access.spans.len() as f64,
-            false => all,
-        };
-        found.min(most).max(1.0)
+        bounded(found, table, &access)
     }
+}
+
+impl Estimates {
+    /// Returns the estimated number of rows of an operator.
+    pub(super) fn of_operator(&self, op: &Op) -> f64 {
+        match op {
+            Op::Values(rows) => rows.len() as f64,
+            Op::Scan(scan) => estimated(&scan.table, &scan.access, scan.filter.as_ref()).1,
+            Op::LockRows(LockRows { input, .. })
+            | Op::Project { input, .. }
+            | Op::Window { input, .. } => input.rows,
+            Op::Filter { input, condition } => {
+                input.rows * selectivity(condition, &|at| self.column(*input.layout.get(at)?))
+            }
+            Op::Join(join) => self.of_join(join),
+            Op::Aggregate { keys, sets: None, .. } if keys.is_empty() => 1.0,
+            Op::Aggregate { input, keys, .. } => {
+                let id = |key: &Expr| match key {
+                    Expr::Column(at) => input.layout.get(*at).copied(),
+                    _ => None,
+                };
+                let keys: Vec<ColumnId> = keys.iter().filter_map(id).collect();
+                self.groups(input.rows, &keys)
+            }
+            Op::Distinct { input, on } => {
+                let on: Vec<_> = on.iter().map(|at| input.layout[*at]).collect();
+                self.groups(input.rows, &on)
+            }
+            Op::Sort { input, most: None, .. } => input.rows,
+            Op::Sort { input, most: Some((limit, offset)), .. }
+            | Op::Limit { input, limit, offset } => {
+                rows_of(limit, offset).map_or(input.rows, |most| most.min(input.rows))
+            }
+            Op::Set { op: SetOp::Union, sides, .. } => sides.iter().map(|side| side.rows).sum(),
+            Op::Set { sides, .. } => sides.first().map_or(0.0, |side| side.rows),
+            Op::With { body, .. } => body.rows,
+            Op::Named { definition, .. } => {
+                definition.as_ref().map_or(NAMED_ROWS, |node| node.rows)
+            }
+            Op::Recursive { first, .. } => first.rows * ROUNDS,
+            Op::Functions { .. } => FUNCTION_ROWS,
+        }
+    }
+
+    fn of_join(&self, join: &Join) -> f64 {
+        let (left, right) = (join.left.rows, join.right.rows);
+        let at = |at: usize| match at.checked_sub(join.left_width) {
+            None => join.left.layout.get(at).copied(),
+            Some(at) => join.right.layout.get(at).copied(),
+        };
+        let on =
+            join.on.as_ref().map_or(1.0, |on| selectivity(on, &|place| self.column(at(place)?)));
+        let pairs = left * right * on;
+        match join.kind {
+            Kind::Inner => pairs,
+            Kind::Left => pairs.max(left),
+            Kind::Full => pairs.max(left).max(right),
+            Kind::Semi | Kind::Anti | Kind::AntiUnknown => left * 0.5,
+            Kind::Single | Kind::Mark => left,
+        }
+    }
+}
+
+/// Returns the estimated numbers of rows that an access path reads, and that the condition accepts.
+pub(crate) fn estimated(table: &Table, access: &Access, filter: Option<&Expr>) -> (f64, f64) {
+    if access.is_unique(table) {
+        return (1.0, 1.0);
+    }
+    let known = |column: usize| table.statistics.as_ref()?.column(column);
+    let part = filter.map_or(1.0, |filter| selectivity(filter, &known));
+    let rows = bounded(of_table(table) * part, table, access);
+    let read = match access.spans.is_empty() {
+        true => of_table(table),
+        false => access.rows(table, filter).unwrap_or(rows),
+    };
+    (read.max(rows), rows)
+}
+
+/// Bounds an estimate by what an access path of a table without statistics can find.
+fn bounded(rows: f64, table: &Table, access: &Access) -> f64 {
+    let most = match access.has_key() && table.statistics.is_none() {
+        true if access.spans.len() == 1 && access.is_many() => KEY_ROWS * ARRAY_ELEMENTS,
+        true => KEY_ROWS * access.spans.len() as f64,
+        false => rows,
+    };
+    rows.min(most).max(1.0)
 }
 
 /// Returns the number of rows of a table.

@@ -2,7 +2,7 @@
 
 use super::estimate::Estimates;
 use super::ordered::{self, Wanted};
-use super::{How, Join, Kind, LockRows, Node, Query, Scan, SortBy, order, rows_of};
+use super::{How, Join, Kind, LockRows, Node, Op, Query, Scan, SortBy, order, rows_of};
 use crate::access::{Access, LOOKUP, Wish};
 use crate::bind::{self, OnLocked, RowLocks};
 use crate::datum::Datum;
@@ -13,9 +13,6 @@ use crate::normalize::normalize;
 use meridian_txn::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// An operator and the ids of its columns, by position.
-pub(super) type Lowered = (Arc<Node>, Vec<ColumnId>);
 
 /// Plans a bound query.
 pub(crate) fn lower(query: bind::Query, relations: usize) -> Result<Query, SqlError> {
@@ -40,17 +37,18 @@ pub(crate) fn lower_with(
         by_key,
         named: BTreeMap::new(),
         locks: query.locks,
+        passed: Vec::new(),
     };
     let needed = query.outputs.iter().copied().collect();
-    let (root, layout) = match query.locks {
+    let root = match query.locks {
         Some(RowLocks { lock, on_locked: OnLocked::Skip }) => {
             lowering.lock_rows(rel, lock, &needed)?
         }
         _ => lowering.lower(rel, &needed)?,
     };
-    let picks = query.outputs.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
+    let root = lowering.pick(root, &query.outputs)?;
     Ok(Query {
-        root: pick(root, layout.len(), picks),
+        root,
         columns: query.columns,
         params: query.params,
         slots: lowering.slots,
@@ -58,6 +56,8 @@ pub(crate) fn lower_with(
         reads_catalog: lowering.reads_catalog,
         relations,
         locks: query.locks,
+        known: query.known,
+        passed: lowering.passed,
     })
 }
 
@@ -77,6 +77,8 @@ pub(super) struct Lowering {
     named: BTreeMap<usize, (usize, Option<Arc<Node>>, Vec<ColumnId>)>,
     /// The locks of the table's rows.
     locks: Option<RowLocks>,
+    /// The columns that are parameters, in the order of their slots.
+    passed: Vec<ColumnId>,
 }
 
 fn internal(what: &str) -> SqlError {
@@ -85,15 +87,6 @@ fn internal(what: &str) -> SqlError {
 
 pub(super) fn position(layout: &[ColumnId], id: ColumnId) -> Result<usize, SqlError> {
     layout.iter().position(|column| *column == id).ok_or_else(|| internal("a column is missing"))
-}
-
-/// Projects columns, unless all of them are in order already.
-fn pick(node: Arc<Node>, width: usize, picks: Vec<usize>) -> Arc<Node> {
-    if picks.len() == width && picks.iter().enumerate().all(|(at, pick)| at == *pick) {
-        return node;
-    }
-    let outputs = picks.into_iter().map(Expr::Column).collect();
-    Arc::new(Node::Project { input: node, outputs })
 }
 
 /// Turns the ids of sort keys into positions.
@@ -151,12 +144,12 @@ impl Lowering {
         &mut self,
         rel: Rel,
         needed: &BTreeSet<ColumnId>,
-    ) -> Result<Lowered, SqlError> {
+    ) -> Result<Arc<Node>, SqlError> {
         match rel {
             Rel::Values { columns, rows } => {
                 let rows = rows.into_iter().map(|row| self.place_all(row, &[]));
                 let rows = rows.collect::<Result<_, _>>()?;
-                Ok((Arc::new(Node::Values(rows)), columns))
+                Ok(self.node(Op::Values(rows), columns))
             }
             Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, None),
             Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
@@ -165,19 +158,21 @@ impl Lowering {
             Rel::Filter { input, condition } => {
                 let mut below = needed.clone();
                 need(&condition, &mut below);
-                let (input, layout) = self.lower(*input, &below)?;
+                let input = self.lower(*input, &below)?;
+                let layout = input.layout.clone();
                 let condition = self.place(condition, &layout)?;
-                Ok((Arc::new(Node::Filter { input, condition }), layout))
+                Ok(self.node(Op::Filter { input, condition }, layout))
             }
             Rel::Project { input, outputs } => {
                 let outputs: Vec<_> =
                     outputs.into_iter().filter(|(id, _)| needed.contains(id)).collect();
                 let mut below = BTreeSet::new();
                 outputs.iter().for_each(|(_, expr)| need(expr, &mut below));
-                let (input, layout) = self.lower(*input, &below)?;
+                let input = self.lower(*input, &below)?;
+                let layout = input.layout.clone();
                 let (ids, exprs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
                 let outputs = self.place_all(exprs, &layout)?;
-                Ok((Arc::new(Node::Project { input, outputs }), ids))
+                Ok(self.node(Op::Project { input, outputs }, ids))
             }
             Rel::Join(join) => self.join(*join, needed, None),
             Rel::Aggregate { input, keys, sets, aggregates } => {
@@ -187,7 +182,8 @@ impl Lowering {
                 for (_, aggregate) in &aggregates {
                     aggregate.exprs().into_iter().for_each(|expr| need(expr, &mut below));
                 }
-                let (input, layout) = self.lower(*input, &below)?;
+                let input = self.lower(*input, &below)?;
+                let layout = input.layout.clone();
                 let mut ids = keys.clone();
                 ids.extend(sets.iter().flat_map(|sets| &sets.marks).map(|(id, _)| *id));
                 let mut placed = Vec::with_capacity(aggregates.len());
@@ -200,14 +196,15 @@ impl Lowering {
                     placed.push(aggregate);
                 }
                 let keys = self.place_all(keys.into_iter().map(Expr::Column), &layout)?;
-                Ok((Arc::new(Node::Aggregate { input, keys, sets, aggregates: placed }), ids))
+                Ok(self.node(Op::Aggregate { input, keys, sets, aggregates: placed }, ids))
             }
             Rel::Window(window) => self.window(*window, needed),
             Rel::Distinct { input, on } => {
                 let below = needed.iter().chain(&on).copied().collect();
-                let (input, layout) = self.lower(*input, &below)?;
+                let input = self.lower(*input, &below)?;
+                let layout = input.layout.clone();
                 let on = on.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
-                Ok((Arc::new(Node::Distinct { input, on }), layout))
+                Ok(self.node(Op::Distinct { input, on }, layout))
             }
             Rel::Sort { input, by } => self.sort(*input, by, None, needed),
             Rel::Limit { input, limit, offset } => {
@@ -215,40 +212,43 @@ impl Lowering {
                     limit.map(|limit| self.place(limit, &[])).transpose()?,
                     offset.map(|offset| self.place(offset, &[])).transpose()?,
                 );
-                let (input, layout) = match *input {
+                let input = match *input {
                     Rel::Sort { input, by } if limit.is_some() => {
                         self.sort(*input, by, Some((limit.clone(), offset.clone())), needed)?
                     }
                     other => self.lower(other, needed)?,
                 };
-                Ok((Arc::new(Node::Limit { input, limit, offset }), layout))
+                let layout = input.layout.clone();
+                Ok(self.node(Op::Limit { input, limit, offset }, layout))
             }
             Rel::Set(set) => {
                 let logical::SetOperation { op, all, columns, sides } = *set;
                 let sides = sides.into_iter().map(|side| self.side(side));
                 let sides = sides.collect::<Result<_, _>>()?;
-                Ok((Arc::new(Node::Set { op, all, sides }), columns))
+                Ok(self.node(Op::Set { op, all, sides }, columns))
             }
             Rel::With { name, definition, body } => {
                 let below = definition.columns().into_iter().collect();
-                let (definition, layout) = self.lower(*definition, &below)?;
+                let definition = self.lower(*definition, &below)?;
+                let layout = definition.layout.clone();
                 let slot = self.name(name, Some(definition.clone()), layout);
-                let (body, layout) = self.lower(*body, needed)?;
-                Ok((Arc::new(Node::With { name: slot, definition, body }), layout))
+                let body = self.lower(*body, needed)?;
+                let layout = body.layout.clone();
+                Ok(self.node(Op::With { name: slot, definition, body }, layout))
             }
             Rel::Named { name, columns, of } => {
                 let (slot, definition, layout) =
                     self.named.get(&name).ok_or_else(|| internal("WITH is missing"))?;
                 let picks = of.iter().map(|id| position(layout, *id)).collect::<Result<_, _>>()?;
                 let definition = definition.clone();
-                Ok((Arc::new(Node::Named { name: *slot, picks, definition }), columns))
+                Ok(self.node(Op::Named { name: *slot, picks, definition }, columns))
             }
             Rel::Recursive(query) => {
                 let logical::Recursion { name, all, columns, first, step } = *query;
                 let first = self.side(first)?;
                 let name = self.name(name, None, columns.clone());
                 let step = self.side(step)?;
-                Ok((Arc::new(Node::Recursive { name, all, first, step }), columns))
+                Ok(self.node(Op::Recursive { name, all, first, step }, columns))
             }
             Rel::Functions(functions) => {
                 let logical::Functions { calls, mut columns, ordinality } = functions;
@@ -259,7 +259,7 @@ impl Lowering {
                 }
                 columns.extend(ordinality);
                 let ordinality = ordinality.is_some();
-                Ok((Arc::new(Node::Functions { calls: placed, ordinality }), columns))
+                Ok(self.node(Op::Functions { calls: placed, ordinality }, columns))
             }
         }
     }
@@ -270,37 +270,39 @@ impl Lowering {
         rel: Rel,
         lock: Lock,
         needed: &BTreeSet<ColumnId>,
-    ) -> Result<Lowered, SqlError> {
+    ) -> Result<Arc<Node>, SqlError> {
         if let Rel::Limit { input, limit, offset } = rel {
             let (limit, offset) = (
                 limit.map(|limit| self.place(limit, &[])).transpose()?,
                 offset.map(|offset| self.place(offset, &[])).transpose()?,
             );
-            let (input, layout) = self.lock_rows(*input, lock, needed)?;
-            return Ok((Arc::new(Node::Limit { input, limit, offset }), layout));
+            let input = self.lock_rows(*input, lock, needed)?;
+            let layout = input.layout.clone();
+            return Ok(self.node(Op::Limit { input, limit, offset }, layout));
         }
         let mut rel = rel;
         let Some(key) = with_row_key(&mut rel) else { return self.lower(rel, needed) };
         let below = needed.iter().copied().chain([key]).collect();
-        let (input, layout) = self.lower(rel, &below)?;
+        let input = self.lower(rel, &below)?;
+        let layout = input.layout.clone();
         let key = position(&layout, key)?;
         let (mut node, mut outputs) = (&input, None);
         let scan = loop {
-            node = match &**node {
-                Node::Sort { input, .. } => input,
-                Node::Project { input, outputs: made } if outputs.is_none() => {
+            node = match &node.op {
+                Op::Sort { input, .. } => input,
+                Op::Project { input, outputs: made } if outputs.is_none() => {
                     outputs = Some(made.clone());
                     input
                 }
-                Node::Scan(scan) if !scan.wanted[scan.table.columns.len()] => break node.clone(),
-                Node::Scan(_) => {
+                Op::Scan(scan) if !scan.wanted[scan.table.columns.len()] => break node.clone(),
+                Op::Scan(_) => {
                     let what = "SKIP LOCKED with meridian_commit_timestamp";
                     return Err(SqlError::unsupported(what));
                 }
                 _ => return Err(SqlError::unsupported("SKIP LOCKED in this query")),
             };
         };
-        Ok((Arc::new(Node::LockRows(LockRows { input, lock, key, scan, outputs })), layout))
+        Ok(self.node(Op::LockRows(LockRows { input, lock, key, scan, outputs }), layout))
     }
 
     /// Gives a query of WITH its number.
@@ -313,9 +315,24 @@ impl Lowering {
 
     /// Lowers a side of a set operation: its columns in order.
     fn side(&mut self, (side, ids): (Rel, Vec<ColumnId>)) -> Result<Arc<Node>, SqlError> {
-        let (node, layout) = self.lower(side, &ids.iter().copied().collect())?;
-        let picks = ids.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
-        Ok(pick(node, layout.len(), picks))
+        let node = self.lower(side, &ids.iter().copied().collect())?;
+        self.pick(node, &ids)
+    }
+
+    /// Projects columns, unless all of them are in order already.
+    fn pick(&self, node: Arc<Node>, ids: &[ColumnId]) -> Result<Arc<Node>, SqlError> {
+        if node.layout == ids {
+            return Ok(node);
+        }
+        let column = |id: &ColumnId| Ok(Expr::Column(position(&node.layout, *id)?));
+        let outputs = ids.iter().map(column).collect::<Result<_, SqlError>>()?;
+        Ok(self.node(Op::Project { input: node, outputs }, ids.to_vec()))
+    }
+
+    /// Makes a node of an operator and the ids of its columns.
+    pub(super) fn node(&self, op: Op, layout: Vec<ColumnId>) -> Arc<Node> {
+        let rows = self.estimates.of_operator(&op);
+        Arc::new(Node { op, layout, rows })
     }
 
     fn sort(
@@ -324,7 +341,7 @@ impl Lowering {
         by: Vec<logical::SortKey>,
         most: Option<(Option<Expr>, Option<Expr>)>,
         needed: &BTreeSet<ColumnId>,
-    ) -> Result<Lowered, SqlError> {
+    ) -> Result<Arc<Node>, SqlError> {
         let below = needed.iter().copied().chain(by.iter().map(|key| key.column)).collect();
         let wanted = Wanted {
             by: &by,
@@ -333,9 +350,10 @@ impl Lowering {
         if ordered::gives(&input, &wanted) {
             return self.lower_in_order(input, wanted, &below);
         }
-        let (input, layout) = self.lower(input, &below)?;
+        let input = self.lower(input, &below)?;
+        let layout = input.layout.clone();
         let by = sort_by(by, &layout)?;
-        Ok((Arc::new(Node::Sort { input, by, most }), layout))
+        Ok(self.node(Op::Sort { input, by, most }, layout))
     }
 
     /// Lowers a relation that [gives](ordered::gives) an order.
@@ -344,7 +362,7 @@ impl Lowering {
         rel: Rel,
         wanted: Wanted<'_>,
         needed: &BTreeSet<ColumnId>,
-    ) -> Result<Lowered, SqlError> {
+    ) -> Result<Arc<Node>, SqlError> {
         match rel {
             Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, Some(wanted)),
             Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
@@ -353,9 +371,10 @@ impl Lowering {
             Rel::Filter { input, condition } => {
                 let mut below = needed.clone();
                 need(&condition, &mut below);
-                let (input, layout) = self.lower_in_order(*input, wanted, &below)?;
+                let input = self.lower_in_order(*input, wanted, &below)?;
+                let layout = input.layout.clone();
                 let condition = self.place(condition, &layout)?;
-                Ok((Arc::new(Node::Filter { input, condition }), layout))
+                Ok(self.node(Op::Filter { input, condition }, layout))
             }
             Rel::Project { input, outputs } => {
                 let Some(by) = ordered::below(wanted.by, &outputs) else {
@@ -366,10 +385,11 @@ impl Lowering {
                 let mut below = by.iter().map(|key| key.column).collect();
                 outputs.iter().for_each(|(_, expr)| need(expr, &mut below));
                 let wanted = Wanted { by: &by, ..wanted };
-                let (input, layout) = self.lower_in_order(*input, wanted, &below)?;
+                let input = self.lower_in_order(*input, wanted, &below)?;
+                let layout = input.layout.clone();
                 let (ids, exprs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
                 let outputs = self.place_all(exprs, &layout)?;
-                Ok((Arc::new(Node::Project { input, outputs }), ids))
+                Ok(self.node(Op::Project { input, outputs }, ids))
             }
             Rel::Join(join) => self.join(*join, needed, Some(wanted)),
             _ => Err(internal("an order is not there")),
@@ -382,7 +402,7 @@ impl Lowering {
         conditions: Vec<Expr>,
         needed: &BTreeSet<ColumnId>,
         wanted: Option<Wanted<'_>>,
-    ) -> Result<Lowered, SqlError> {
+    ) -> Result<Arc<Node>, SqlError> {
         let Rel::Scan { table, columns } = scan else { return Err(internal("not a scan")) };
         let filter = self.place_all(conditions, &columns)?;
         let filter = Expr::all_of(filter);
@@ -399,8 +419,9 @@ impl Lowering {
         let backwards = access.order(&table, order).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();
         let locks = self.locks.filter(|locks| locks.on_locked != OnLocked::Skip);
-        let scan = Scan { table, access, backwards, locks, filter, wanted: reads, picks };
-        Ok((Arc::new(Node::Scan(scan)), layout))
+        let wanted = reads;
+        let scan = Scan { table, access, backwards, locks, filter, wanted, picks, columns };
+        Ok(self.node(Op::Scan(scan), layout))
     }
 
     fn join(
@@ -408,7 +429,7 @@ impl Lowering {
         join: logical::Join,
         needed: &BTreeSet<ColumnId>,
         wanted: Option<Wanted<'_>>,
-    ) -> Result<Lowered, SqlError> {
+    ) -> Result<Arc<Node>, SqlError> {
         let logical::Join { kind, left, right, on } = join;
         if kind == JoinKind::Full && on.has_subquery() {
             return Err(SqlError::unsupported("FULL JOIN with a subquery in its condition"));
@@ -486,21 +507,24 @@ impl Lowering {
             false => Vec::new(),
         };
         below_left.extend(&passed);
-        let (left, left_layout) = match wanted {
+        let left = match wanted {
             Some(wanted) => {
                 below_left.extend(wanted.by.iter().map(|key| key.column));
                 self.lower_in_order(left, wanted, &below_left)?
             }
             None => self.lower(left, &below_left)?,
         };
+        let left_layout = left.layout.clone();
         let mut slots = Vec::with_capacity(passed.len());
         for id in &passed {
             slots.push((position(&left_layout, *id)?, self.slots));
             self.outer.insert(*id, self.slots);
+            self.passed.push(*id);
             self.slots += 1;
         }
         let remembers = !right.is_volatile();
-        let (right, right_layout) = self.lower(right, &below_right)?;
+        let right = self.lower(right, &below_right)?;
+        let right_layout = right.layout.clone();
         for id in &passed {
             self.outer.remove(id);
         }
@@ -521,7 +545,7 @@ impl Lowering {
         let right_width = right_layout.len();
         let guard = Expr::all_of(guards);
         let join = Join { kind: physical, left, right, left_width, right_width, guard, on, how };
-        Ok((Arc::new(Node::Join(join)), layout))
+        Ok(self.node(Op::Join(join), layout))
     }
 
     /// The rows that a right side reads without a key of the left side.

@@ -1,7 +1,7 @@
 //! Lowers window functions.
 
-use super::Node;
-use super::lower::{Lowered, Lowering, need, position, sort_by};
+use super::lower::{Lowering, need, position, sort_by};
+use super::{Node, Op};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
@@ -15,7 +15,7 @@ impl Lowering {
         &mut self,
         window: logical::Window,
         needed: &BTreeSet<ColumnId>,
-    ) -> Result<Lowered, SqlError> {
+    ) -> Result<Arc<Node>, SqlError> {
         let logical::Window { input, partition, order, mut calls } = window;
         calls.retain(|(id, _)| needed.contains(id));
         if calls.is_empty() {
@@ -26,7 +26,8 @@ impl Lowering {
         for (_, call) in &calls {
             call.exprs().into_iter().for_each(|expr| need(expr, &mut below));
         }
-        let (input, mut layout) = self.lower(input, &below)?;
+        let input = self.lower(input, &below)?;
+        let mut layout = input.layout.clone();
         let places = partition.iter().map(|id| position(&layout, *id));
         let partition = places.collect::<Result<Vec<_>, _>>()?;
         let order = sort_by(order, &layout)?;
@@ -41,6 +42,6 @@ impl Lowering {
             placed.push(call);
         }
         layout.extend(ids);
-        Ok((Arc::new(Node::Window { input, partition, order, calls: placed }), layout))
+        Ok(self.node(Op::Window { input, partition, order, calls: placed }, layout))
     }
 }

@@ -6,24 +6,24 @@
 //! right side as it serves a parameter.
 
 mod estimate;
-mod explain;
 mod lower;
 mod lower_window;
 mod order;
 mod ordered;
 
+pub(crate) use estimate::estimated;
 pub(crate) use lower::lower;
 #[cfg(test)]
 pub(crate) use lower::lower_with;
 
 use crate::access::{Access, Target};
 use crate::aggregate::Aggregate;
-use crate::bind::{OnLocked, RowLocks};
+use crate::bind::{ColumnInfo, OnLocked, RowLocks};
 use crate::catalog::Table;
 use crate::error::SqlError;
 use crate::expr::{Expr, Scope};
 use crate::function::Function;
-use crate::logical::{GroupingSets, SetOp};
+use crate::logical::{ColumnId, GroupingSets, SetOp};
 use crate::response::Column;
 use crate::system;
 use crate::types::Type;
@@ -47,6 +47,10 @@ pub(crate) struct Query {
     pub(crate) relations: usize,
     /// The locks of FOR UPDATE or FOR SHARE.
     pub(crate) locks: Option<RowLocks>,
+    /// What is known of columns by their ids, and the ids of the columns that are parameters
+    /// behind the statement's own, for EXPLAIN.
+    pub(crate) known: Vec<ColumnInfo>,
+    pub(crate) passed: Vec<ColumnId>,
 }
 
 impl Query {
@@ -62,15 +66,15 @@ impl Query {
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
         let mut node = &self.root;
         let scan = loop {
-            node = match &**node {
-                Node::Scan(scan) => break scan,
-                Node::Filter { input, .. }
-                | Node::Project { input, .. }
-                | Node::Aggregate { input, .. }
-                | Node::Window { input, .. }
-                | Node::Distinct { input, .. }
-                | Node::Sort { input, .. }
-                | Node::Limit { input, .. } => input,
+            node = match &node.op {
+                Op::Scan(scan) => break scan,
+                Op::Filter { input, .. }
+                | Op::Project { input, .. }
+                | Op::Aggregate { input, .. }
+                | Op::Window { input, .. }
+                | Op::Distinct { input, .. }
+                | Op::Sort { input, .. }
+                | Op::Limit { input, .. } => input,
                 _ => return Ok(None),
             };
         };
@@ -86,9 +90,19 @@ impl Query {
     }
 }
 
+/// A node of a plan: an operator, and what is known of its rows.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    /// The ids of its columns, by position.
+    pub(crate) layout: Vec<ColumnId>,
+    /// The estimated number of its rows; for a dependent side, those of one left row.
+    pub(crate) rows: f64,
+}
+
 /// An operator.
 #[derive(Debug)]
-pub(crate) enum Node {
+pub(crate) enum Op {
     /// Rows of expressions.
     Values(Vec<Vec<Expr>>),
     /// The rows of a table.
@@ -144,6 +158,8 @@ pub(crate) struct Scan {
     pub(crate) wanted: Vec<bool>,
     /// The columns of the outputs.
     pub(crate) picks: Vec<usize>,
+    /// The ids of the table's columns, for EXPLAIN.
+    pub(crate) columns: Vec<ColumnId>,
 }
 
 /// Rows to be locked one by one.
