@@ -44,7 +44,7 @@ pub struct Table {
     pub indexes: Vec<Index>,
     #[cbor(skip)]
     stored: Vec<usize>,
-    /// What ANALYZE found.
+    /// The statistics, if it has been analyzed.
     #[cbor(skip)]
     pub(crate) statistics: Option<Arc<Statistics>>,
 }

@@ -45,7 +45,7 @@ pub(crate) struct Portal {
     count: u64,
     /// True if the client may know the columns.
     described: bool,
-    /// What EXPLAIN ANALYZE has found, which is shown after the commit.
+    /// The result of EXPLAIN ANALYZE, which is shown after the commit.
     analyzed: Option<Analyzed>,
 }
 
@@ -227,8 +227,8 @@ impl Session {
         Err(restart("the transaction lost too many conflicts"))
     }
 
-    /// Returns the rows of EXPLAIN ANALYZE. A statement that is a transaction by itself is committed
-    /// first, so that there are times to report.
+    /// Returns the rows of EXPLAIN ANALYZE. A statement that is a transaction by itself is
+    /// committed first, so that there are times to report.
     async fn show_analyzed(
         &mut self,
         compiled: &Compiled,

@@ -15,7 +15,7 @@ const WHOLE: f64 = 100.0;
 /// The cost of comparing two rows in a sort.
 const COMPARE: f64 = 0.2;
 
-/// What is asked of an access path.
+/// The requirements for an access path.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wish<'a> {
     /// The condition for rows.

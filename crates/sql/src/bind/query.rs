@@ -36,7 +36,7 @@ pub(crate) struct Query {
     pub(crate) params: Arc<[Type]>,
     /// The number of column ids.
     pub(crate) ids: usize,
-    /// What is known of the columns, by id.
+    /// The names and types of the columns, by id.
     pub(crate) known: Vec<ColumnInfo>,
     /// The locks of FOR UPDATE or FOR SHARE, which has one table and neither groups nor joins.
     pub(crate) locks: Option<RowLocks>,

@@ -16,7 +16,7 @@ pub(super) struct Measured {
 }
 
 impl Node {
-    /// Returns what identifies it while it is there.
+    /// Returns its identity, as long as it exists.
     pub(crate) fn id(self: &Arc<Self>) -> NodeId {
         Arc::as_ptr(self) as NodeId
     }
@@ -29,7 +29,7 @@ impl Measured {
 }
 
 impl Context<'_> {
-    /// True if what nodes do is counted.
+    /// True if nodes are counted.
     pub(super) fn measures(&self) -> bool {
         self.state.actuals.is_some()
     }

@@ -52,7 +52,7 @@ struct State {
     made: HashMap<u32, Arc<Vec<Row>>>,
     /// The tables, if a function reads them.
     catalog: Option<Catalog>,
-    /// What each node has done, if that is counted.
+    /// The counts of each node, for EXPLAIN ANALYZE.
     actuals: Option<Actuals>,
     held: Held,
     turn: Turn,
@@ -203,13 +203,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Returns what each node has done, if that was counted.
+    /// Returns the counts of each node; none if nothing was counted.
     pub(crate) fn actuals(&mut self) -> Actuals {
         self.state.as_mut().and_then(|state| state.actuals.take()).unwrap_or_default()
     }
 
-    /// The next rows, at most `want` (at least one), `None` at the end. The reader is lent for this call; a later call may lend
-    /// another of the same transaction.
+    /// The next rows, at most `want` (at least one), `None` at the end. The reader is lent for this
+    /// call; a later call may lend another of the same transaction.
     pub(crate) async fn next(
         &mut self,
         reader: &mut Reader<'_>,

@@ -1,9 +1,9 @@
 //! EXPLAIN: plans in the shape of PostgreSQL's, as text and as JSON, so that people's tools draw
 //! them.
 //!
-//! A plan becomes a tree of [`Explained`] nodes (`tree`, `change`), with expressions as SQL (`expr`) and costs
-//! (`cost`); then it is shown (`text`, `json`). EXPLAIN ANALYZE runs the plan and adds what each
-//! node did ([`Actual`]).
+//! A plan becomes a tree of [`Explained`] nodes (`tree`, `change`), with expressions as SQL
+//! (`expr`) and costs (`cost`); then it is shown (`text`, `json`). EXPLAIN ANALYZE runs the plan
+//! and adds the counts of each node ([`Actual`]).
 //!
 //! Costs are in PostgreSQL's unit as far as there is one: 0.01 for a row. They are compared only
 //! with each other.
@@ -29,9 +29,9 @@ use std::time::Duration;
 pub(crate) struct Explained {
     /// PostgreSQL's name of the operator, such as `Index Scan`.
     kind: &'static str,
-    /// The same in a line of text, with what follows it.
+    /// The line of text: the name of the operator, and of its table and index.
     title: String,
-    /// What the operator works with: names and values, in PostgreSQL's order.
+    /// Names and values, in PostgreSQL's order.
     details: Vec<(&'static str, Detail)>,
     cost: Cost,
     /// The plan's node, if it is one that runs.
@@ -50,10 +50,10 @@ enum Detail {
     Quiet(String),
 }
 
-/// What identifies a node of a plan while the plan is there.
+/// The identity of a node, as long as its plan exists.
 pub(crate) type NodeId = usize;
 
-/// What a node did while its plan ran.
+/// The counts of a node of a plan that ran.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Actual {
     /// The rows that it returned in all.
@@ -65,7 +65,7 @@ pub(crate) struct Actual {
     pub(crate) total: Duration,
 }
 
-/// What all nodes of a plan did.
+/// The counts of all nodes of a plan.
 pub(crate) type Actuals = HashMap<NodeId, Actual>;
 
 /// A line behind the plan: its name, and its value with a unit.

@@ -25,7 +25,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the options of a statement. What would have to show what is not measured is refused.
+    /// Reads the options of a statement. An option for values that are not measured is refused.
     pub(crate) fn of(
         analyze: bool,
         verbose: bool,
@@ -98,7 +98,7 @@ impl Options {
         Ok(read)
     }
 
-    /// True to show what the whole statement took.
+    /// True to show the times of the whole statement.
     pub(super) fn shows_summary(&self) -> bool {
         self.summary.unwrap_or(self.analyze)
     }

@@ -356,7 +356,7 @@ pub(super) fn by_access(table: &Table, alias: &str, access: &Access, backwards: 
     shown.quiet("Relation Name", &*table.name).quiet("Alias", alias)
 }
 
-/// Adds the condition of a scan: what the key serves, and the rest.
+/// Adds the condition of a scan: the part that the key serves, and the rest.
 pub(super) fn with_conditions(
     shown: Explained,
     table: &Table,

@@ -25,7 +25,7 @@ const KEY_ROWS: f64 = 10.0;
 /// The part of the rows whose keys are different.
 const GROUPS: f64 = 0.3;
 
-/// What is known of a plan's columns.
+/// The statistics of a plan's columns.
 pub(super) struct Estimates {
     columns: BTreeMap<ColumnId, (Arc<Statistics>, usize)>,
 }

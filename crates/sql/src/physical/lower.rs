@@ -559,8 +559,8 @@ impl Lowering {
         }
     }
 
-    /// Returns the estimated rows of a lookup, if the conditions give a key of a right side that is a
-    /// table.
+    /// Returns the estimated rows of a lookup, if the conditions give a key of a right side that is
+    /// a table.
     fn looked_up(&self, right: &Rel, pairs: &[Expr], lefts: &BTreeSet<ColumnId>) -> Option<f64> {
         let (scan, mut conditions) = scan_of(right)?;
         if let Rel::Scan { table, .. } = scan

@@ -47,7 +47,7 @@ pub(crate) struct Query {
     pub(crate) relations: usize,
     /// The locks of FOR UPDATE or FOR SHARE.
     pub(crate) locks: Option<RowLocks>,
-    /// What is known of columns by their ids, and the ids of the columns that are parameters
+    /// The names and types of columns by their ids, and the ids of the columns that are parameters
     /// behind the statement's own, for EXPLAIN.
     pub(crate) known: Vec<ColumnInfo>,
     pub(crate) passed: Vec<ColumnId>,
@@ -90,7 +90,7 @@ impl Query {
     }
 }
 
-/// A node of a plan: an operator, and what is known of its rows.
+/// A node of a plan: an operator, and the form and number of its rows.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) op: Op,

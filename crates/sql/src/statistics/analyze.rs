@@ -122,7 +122,7 @@ impl Session {
         Ok(())
     }
 
-    /// Begins a snapshot that has what the session has seen.
+    /// Begins a snapshot that is not older than the last one of the session.
     async fn look(&mut self) -> Result<Box<dyn Transaction>, SqlError> {
         let token = self.facts.token;
         let how = Begin { token, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };

@@ -17,7 +17,7 @@ const NULLS: f64 = 0.01;
 /// The elements of an array.
 pub(crate) const ARRAY_ELEMENTS: f64 = 10.0;
 
-/// Returns what is known of a column, by its id or its position.
+/// Returns the statistics of a column, by its id or its position.
 pub(crate) type Known<'a> = dyn Fn(usize) -> Option<&'a ColumnStatistics> + 'a;
 
 /// Returns the part of the rows that a condition selects.
