@@ -19,6 +19,7 @@ use crate::catalog::{self, Table};
 use crate::ddl::{self, Building};
 use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
+use crate::index::Entry;
 use crate::kv;
 use crate::response::Response;
 use crate::run::MOST_REPLAYS;
@@ -201,15 +202,16 @@ async fn enter(
         }
         for found in &found {
             let suffix = &found.key[kv::PREFIX..];
-            let (entry, unique) = index.entry(&found.row, suffix);
-            let entry = kv::to_key(entry);
+            let Some(entry) = index.entry(&found.row, suffix)? else { continue };
+            let Entry { key, unique, value } = entry;
+            let entry = kv::to_key(key);
             if unique
                 && let Some(there) = txn.get(&entry, Lock::Exclusive).await?
-                && there[..] != *suffix
+                && index.row_key(&there)? != suffix
             {
                 return Err(ddl::not_unique(table, index, &found.row));
             }
-            txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+            txn.put(entry, Some(kv::to_value(value)))?;
         }
     }
 }

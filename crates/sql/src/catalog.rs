@@ -7,6 +7,7 @@
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::index::Index;
 use crate::key;
 use crate::kv;
 use crate::statistics::{self, Statistics};
@@ -65,38 +66,6 @@ pub struct ColumnDef {
     /// The text of its DEFAULT.
     #[n(3)]
     pub default: Option<String>,
-}
-
-/// An index, or the primary key (whose storage is the table's).
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct Index {
-    /// The id, and the storage of its entries.
-    #[n(0)]
-    pub id: u32,
-    /// The name.
-    #[n(1)]
-    pub name: String,
-    /// The columns that it is ordered by.
-    #[n(2)]
-    pub columns: Vec<IndexPart>,
-    /// True if no two rows may be equal in it.
-    #[n(3)]
-    pub unique: bool,
-    /// Set while the index is built: its entries are written, but no query reads it, since entries
-    /// of older rows may be missing. The number identifies the build.
-    #[n(4)]
-    pub building: Option<u32>,
-}
-
-/// A column of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
-pub struct IndexPart {
-    /// The number of the column, from 0.
-    #[n(0)]
-    pub column: u32,
-    /// True if the largest value comes first.
-    #[n(1)]
-    pub descending: bool,
 }
 
 mod type_codec {
@@ -204,30 +173,29 @@ impl Table {
         };
         let mut table: Table = minicbor::decode(bytes).map_err(|e| wrong(&e))?;
         let parts = table.primary.iter().chain(&table.indexes).flat_map(|index| &index.columns);
-        if parts.into_iter().any(|part| part.column as usize >= table.columns.len()) {
+        let is_missing = |column: usize| column >= table.columns.len();
+        let missing = parts.into_iter().filter_map(|part| part.column()).any(is_missing);
+        let included = table.indexes.iter().flat_map(|index| &index.included);
+        if missing || included.into_iter().any(|column| is_missing(*column as usize)) {
             return Err(wrong(&"an index of a column that is not there"));
         }
         table.settle();
+        table.bind_indexes()?;
         Ok(table)
     }
-}
 
-impl Index {
-    /// Returns the index entry of a row: its key, and true if the key alone must be unique. The
-    /// value of every entry is the row's key without prefix.
-    pub(crate) fn entry(&self, row: &[Datum], row_key: &[u8]) -> (Vec<u8>, bool) {
-        let mut out = kv::storage_prefix(self.id);
-        let mut nulls = false;
-        for part in &self.columns {
-            let datum = &row[part.column as usize];
-            nulls |= datum.is_null();
-            key::write(datum, part.descending, &mut out);
+    /// Binds the expressions and predicates of its indexes. Must be called after every change of
+    /// its columns or indexes.
+    pub(crate) fn bind_indexes(&mut self) -> Result<(), SqlError> {
+        let has_text = |index: &Index| !index.expressions.is_empty() || index.predicate.is_some();
+        if !self.indexes.iter().any(has_text) {
+            return Ok(());
         }
-        let unique = self.unique && !nulls;
-        if !unique {
-            out.extend(row_key);
-        }
-        (out, unique)
+        let rows = Arc::new(Table::new(self.id, &self.name, self.columns.clone()));
+        self.indexes
+            .iter_mut()
+            .filter(|index| has_text(index))
+            .try_for_each(|index| index.bind(&rows))
     }
 }
 

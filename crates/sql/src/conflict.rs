@@ -56,17 +56,16 @@ fn place(cache: &Cache, key: &[u8]) -> Option<String> {
     let of_index = |table: &Table| table.indexes.iter().any(|index| index.id == storage);
     let table = cache.find(|table| table.storage == storage || of_index(table))?;
     let index = table.indexes.iter().find(|index| index.id == storage);
-    let parts = match index {
-        Some(index) => Some(&index.columns),
-        None => table.primary.as_ref().map(|primary| &primary.columns),
-    };
+    let index = index.or(table.primary.as_ref());
     let (mut reader, mut names, mut values) =
         (key::Reader::new(&rest[4..]), Vec::new(), Vec::new());
-    for part in parts.into_iter().flatten() {
-        let column = &table.columns[part.column as usize];
-        let Ok(value) = reader.read(column.ty, part.descending) else { break };
-        names.push(column.name.clone());
-        values.push(value.to_text(column.ty).unwrap_or_else(|| "null".to_owned()));
+    for (index, part) in
+        index.iter().flat_map(|index| index.columns.iter().map(move |p| (index, p)))
+    {
+        let ty = index.type_of(&table, *part);
+        let Ok(value) = reader.read(ty, part.descending) else { break };
+        names.push(index.text_of(&table, *part).to_owned());
+        values.push(value.to_text(ty).unwrap_or_else(|| "null".to_owned()));
     }
     Some(match names.is_empty() {
         true => format!("rows of table \"{}\"", table.name),

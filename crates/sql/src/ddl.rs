@@ -8,13 +8,15 @@ use crate::access::Target;
 use crate::backfill::Step;
 use crate::bind::Binder;
 use crate::bulk::{Bulk, Ids};
-use crate::catalog::{self, ColumnDef, Index, IndexPart, Table};
+use crate::catalog::{self, ColumnDef, Table};
 use crate::clauses;
 use crate::dml;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
+use crate::index::{Entry, Index, IndexPart};
 use crate::kv;
 use crate::names;
+use crate::parse;
 use crate::scan::Cursor;
 use crate::statistics;
 use crate::types::Type;
@@ -208,24 +210,43 @@ fn column_def(def: &ast::ColumnDef) -> Result<ColumnDef, SqlError> {
     Ok(column)
 }
 
-/// Returns the columns of an index, by number.
+/// Returns the columns of a key, by number.
 fn parts(table: &Table, columns: &[ast::IndexColumn]) -> Result<Vec<IndexPart>, SqlError> {
-    let mut out: Vec<IndexPart> = Vec::with_capacity(columns.len());
-    for column in columns {
-        let ast::Expr::Identifier(ident) = &column.column.expr else {
-            return Err(SqlError::unsupported("an index on an expression"));
-        };
-        let number = dml::target_columns(table, std::slice::from_ref(ident))?[0] as u32;
-        if out.iter().any(|part| part.column == number) {
-            let message = format!("column \"{}\" appears twice in the key", ident.value);
+    let index = index_of(table, columns)?;
+    if !index.expressions.is_empty() {
+        return Err(SqlError::new(state::SYNTAX, "a key has columns, and no expressions"));
+    }
+    for (at, part) in index.columns.iter().enumerate() {
+        if index.columns[..at].iter().any(|other| other.column == part.column) {
+            let message =
+                format!("column \"{}\" appears twice in the key", index.text_of(table, *part));
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
         }
-        out.push(IndexPart {
-            column: number,
-            descending: column.column.options.asc == Some(false),
-        });
     }
-    Ok(out)
+    Ok(index.columns)
+}
+
+/// Returns an index of columns and expressions, without id and name.
+fn index_of(table: &Table, columns: &[ast::IndexColumn]) -> Result<Index, SqlError> {
+    let mut index = Index::new(0, String::new(), Vec::with_capacity(columns.len()), false);
+    for column in columns {
+        let mut expr = &column.column.expr;
+        while let ast::Expr::Nested(inner) = expr {
+            expr = inner;
+        }
+        let number = match expr {
+            ast::Expr::Identifier(ident) => {
+                dml::target_columns(table, std::slice::from_ref(ident))?[0] as u32
+            }
+            expr => {
+                index.expressions.push(expr.to_string());
+                IndexPart::EXPRESSIONS + index.expressions.len() as u32 - 1
+            }
+        };
+        let descending = column.column.options.asc == Some(false);
+        index.columns.push(IndexPart { column: number, descending });
+    }
+    Ok(index)
 }
 
 /// Returns an unused name: `table_column_key`, or with a number appended.
@@ -239,9 +260,13 @@ async fn free_name(txn: &mut dyn Transaction, wanted: String) -> Result<String, 
     Ok(name)
 }
 
-fn index_name(table: &Table, parts: &[IndexPart], suffix: &str) -> String {
-    let columns: Vec<&str> =
-        parts.iter().map(|part| table.columns[part.column as usize].name.as_str()).collect();
+/// Returns the name for an index: an expression counts as its function, or as `expr`.
+fn index_name(table: &Table, index: &Index, suffix: &str) -> String {
+    let name = |part: &IndexPart| match part.column() {
+        Some(column) => table.columns[column].name.clone(),
+        None => index.call_of(table, *part).unwrap_or("expr").to_lowercase(),
+    };
+    let columns: Vec<String> = index.columns.iter().map(name).collect();
     format!("{}_{}_{suffix}", table.name, columns.join("_"))
 }
 
@@ -278,7 +303,7 @@ async fn create_table(
                     set_primary(txn, ids, &mut table, part(), named).await?
                 }
                 ColumnOption::Unique(_) => {
-                    add_index(txn, ids, &mut table, part(), named, true).await?
+                    add_unique(txn, ids, &mut table, part(), named).await?;
                 }
                 _ => {}
             }
@@ -293,8 +318,8 @@ async fn create_table(
             }
             TableConstraint::Unique(key) => {
                 let parts = parts(&table, &key.columns)?;
-                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true)
-                    .await?;
+                let name = key.name.as_ref().map(names::fold);
+                add_unique(txn, ids, &mut table, parts, name).await?;
             }
             other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
         }
@@ -327,33 +352,44 @@ async fn set_primary(
     };
     let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
-    table.primary = Some(Index { id, name, columns: parts, unique: true, building: None });
+    table.primary = Some(Index::new(id, name, parts, true));
     table.settle();
     Ok(())
 }
 
-/// Declares an index; the caller writes its entries.
-async fn add_index(
+/// Declares the index of a UNIQUE constraint; the caller writes its entries.
+async fn add_unique(
     txn: &mut dyn Transaction,
     ids: &mut Ids<'_>,
     table: &mut Table,
     parts: Vec<IndexPart>,
     name: Option<String>,
-    unique: bool,
+) -> Result<(), SqlError> {
+    let index = Index::new(0, String::new(), parts, true);
+    add_index(txn, ids, table, index, name, "key").await
+}
+
+/// Declares an index; the caller writes its entries. A name that is not given ends with `suffix`.
+async fn add_index(
+    txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
+    table: &mut Table,
+    mut index: Index,
+    name: Option<String>,
+    suffix: &str,
 ) -> Result<(), SqlError> {
     let name = match name {
         Some(name) if catalog::relation(txn, &name).await?.is_some() => {
             return Err(duplicate(&name));
         }
         Some(name) => name,
-        None => {
-            free_name(txn, index_name(table, &parts, if unique { "key" } else { "idx" })).await?
-        }
+        None => free_name(txn, index_name(table, &index, suffix)).await?,
     };
     let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
-    table.indexes.push(Index { id, name, columns: parts, unique, building: None });
-    Ok(())
+    (index.id, index.name) = (id, name);
+    table.indexes.push(index);
+    table.bind_indexes()
 }
 
 /// Writes the entries of the last index for the existing rows.
@@ -369,13 +405,14 @@ async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Resu
         }
         for found in found {
             let suffix = &found.key[kv::PREFIX..];
-            let (entry, unique) = index.entry(&found.row, suffix);
-            let entry = kv::to_key(entry);
+            let Some(entry) = index.entry(&found.row, suffix)? else { continue };
+            let Entry { key, unique, value } = entry;
+            let entry = kv::to_key(key);
             let (chunk, _) = bulk.chunk().await?;
             if unique && chunk.get(&entry, Lock::Exclusive).await?.is_some() {
                 return Err(not_unique(table, index, &found.row));
             }
-            chunk.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+            chunk.put(entry, Some(kv::to_value(value)))?;
             bulk.wrote(&found.row).await?;
         }
     }
@@ -496,14 +533,21 @@ async fn declare_index(
     clauses::create_index(create)?;
     let old = open(engine, txn, clean, &create.table_name).await?;
     let mut table = (*old).clone();
-    let parts = parts(&table, &create.columns)?;
+    let mut index = index_of(&table, &create.columns)?;
+    index.unique = create.unique;
+    let included = match create.include.as_slice() {
+        [] => Vec::new(),
+        named => dml::target_columns(&table, named)?,
+    };
+    index.included = included.into_iter().map(|column| column as u32).collect();
+    index.predicate = create.predicate.as_ref().map(|predicate| predicate.to_string());
     let name = create.name.as_ref().map(names::relation).transpose()?;
     if let Some(name) = &name
         && catalog::relation(txn, name).await?.is_some()
     {
         return if create.if_not_exists { Ok(None) } else { Err(duplicate(name)) };
     }
-    add_index(txn, ids, &mut table, parts, name, create.unique).await?;
+    add_index(txn, ids, &mut table, index, name, "idx").await?;
     Ok(Some((old, table)))
 }
 
@@ -551,8 +595,8 @@ async fn alter_table(
                 constraint: TableConstraint::Unique(key), ..
             } => {
                 let parts = parts(&table, &key.columns)?;
-                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true)
-                    .await?;
+                let name = key.name.as_ref().map(names::fold);
+                add_unique(txn, ids, &mut table, parts, name).await?;
                 fill(txn, engine, &table).await?;
             }
             AlterTableOperation::AddColumn { column_position: Some(_), .. } => {
@@ -625,13 +669,38 @@ async fn alter_table(
                         format!("column \"{name}\" of relation \"{}\" already exists", table.name);
                     return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
                 }
+                for index in &mut table.indexes {
+                    let texts = index.expressions.iter_mut().chain(&mut index.predicate);
+                    for text in texts {
+                        *text = renamed(text, &table.columns[column].name, new_column_name)?;
+                    }
+                }
                 table.columns[column].name = name;
+                table.bind_indexes()?;
             }
             other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
         }
         table.settle();
     }
     change(txn, ids, &before, table)
+}
+
+/// Returns the text of an expression in which a column has another name.
+fn renamed(text: &str, old: &str, new: &ast::Ident) -> Result<String, SqlError> {
+    let mut expr = parse::expression(text)?;
+    let _ = ast::visit_expressions_mut(&mut expr, |part| {
+        match part {
+            ast::Expr::Identifier(ident) if names::fold(ident) == old => *ident = new.clone(),
+            ast::Expr::CompoundIdentifier(path) => {
+                path.last_mut()
+                    .filter(|last| names::fold(last) == old)
+                    .map(|last| *last = new.clone());
+            }
+            _ => {}
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    Ok(expr.to_string())
 }
 
 /// Copies every row of the old descriptor's storage into the new one's. New columns get their

@@ -405,7 +405,7 @@ fn conflict_index(
         Some(ast::ConflictTarget::Columns(columns)) => {
             let mut wanted = target_columns(table, columns)?;
             wanted.sort_unstable();
-            let found = keys().find(|(_, index)| {
+            let found = keys().filter(|(_, index)| index.predicate.is_none()).find(|(_, index)| {
                 let mut columns: Vec<usize> =
                     index.columns.iter().map(|part| part.column as usize).collect();
                 columns.sort_unstable();

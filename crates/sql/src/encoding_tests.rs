@@ -2,8 +2,9 @@
 //! are rejected without a panic.
 
 use crate::array::{Array, Dimension};
-use crate::catalog::{ColumnDef, Index, IndexPart, Table};
+use crate::catalog::{ColumnDef, Table};
 use crate::datum::Datum;
+use crate::index::{Index, IndexPart};
 use crate::interval::Interval;
 use crate::types::Type;
 use crate::{key, kv, parse, row};
@@ -105,8 +106,7 @@ fn table(columns: Vec<Type>, keyed: usize) -> Table {
         let columns = (0..keyed as u32)
             .map(|column| IndexPart { column, descending: column % 2 == 1 })
             .collect();
-        table.primary =
-            Some(Index { id: 8, name: "t_pkey".into(), columns, unique: true, building: None });
+        table.primary = Some(Index::new(8, "t_pkey".into(), columns, true));
     }
     table.settle();
     table

@@ -133,7 +133,7 @@ impl Compare {
         }
     }
 
-    fn holds(self, order: Ordering) -> bool {
+    pub(crate) fn holds(self, order: Ordering) -> bool {
         match self {
             Compare::Eq => order.is_eq(),
             Compare::Ne => order.is_ne(),

@@ -21,16 +21,34 @@ pub(crate) fn encode(table: &Table, row: &[Datum]) -> Vec<u8> {
     let stored = table.stored();
     let mut out = Vec::with_capacity(16 + stored.len() * 6);
     out.push(VERSION);
-    write_varint(stored.len() as u128, &mut out);
+    encode_columns(stored, row, &mut out);
+    out
+}
+
+/// Appends the number of some columns of a row, a bitmap of NULLs, their values.
+pub(crate) fn encode_columns(columns: &[usize], row: &[Datum], out: &mut Vec<u8>) {
+    write_varint(columns.len() as u128, out);
     let bitmap = out.len();
-    out.resize(bitmap + stored.len().div_ceil(8), 0);
-    for (at, &column) in stored.iter().enumerate() {
+    out.resize(bitmap + columns.len().div_ceil(8), 0);
+    for (at, &column) in columns.iter().enumerate() {
         match &row[column] {
             Datum::Null => out[bitmap + at / 8] |= 1 << (at % 8),
-            datum => write(datum, &mut out),
+            datum => write(datum, out),
         }
     }
-    out
+}
+
+/// Appends the length of bytes that follow.
+pub(crate) fn write_length(length: usize, out: &mut Vec<u8>) {
+    write_varint(length as u128, out);
+}
+
+/// Splits off bytes behind their length.
+pub(crate) fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), SqlError> {
+    let mut source = Source { bytes };
+    let length = source.length()?;
+    let first = source.take(length)?;
+    Ok((first, source.bytes))
 }
 
 /// Decodes a row as wide as its table; columns that are not wanted are NULL. `key` is the key
@@ -58,14 +76,26 @@ pub(crate) fn decode(
     if source.byte()? != VERSION {
         return Err(SqlError::corrupted("a row has an unknown version"));
     }
-    let stored = table.stored();
+    decode_columns(table, table.stored(), source.bytes, wanted, &mut row)?;
+    Ok(row)
+}
+
+/// Decodes columns as [`encode_columns`] wrote them, or the first of them, into a row.
+pub(crate) fn decode_columns(
+    table: &Table,
+    columns: &[usize],
+    bytes: &[u8],
+    wanted: &[bool],
+    row: &mut [Datum],
+) -> Result<(), SqlError> {
+    let mut source = Source { bytes };
     let count = source.varint()? as usize;
-    if count > stored.len() {
+    if count > columns.len() {
         return Err(SqlError::corrupted("a row has more columns than its table"));
     }
     let bitmap = source.take(count.div_ceil(8))?;
-    let last = stored[..count].iter().rposition(|column| wanted[*column]).map_or(0, |at| at + 1);
-    for (at, &column) in stored[..last].iter().enumerate() {
+    let last = columns[..count].iter().rposition(|column| wanted[*column]).map_or(0, |at| at + 1);
+    for (at, &column) in columns[..last].iter().enumerate() {
         if bitmap[at / 8] >> (at % 8) & 1 == 0 {
             let ty = table.columns[column].ty;
             if wanted[column] {
@@ -75,7 +105,7 @@ pub(crate) fn decode(
             }
         }
     }
-    Ok(row)
+    Ok(())
 }
 
 /// Appends a value that is not NULL.

@@ -5,6 +5,7 @@ use crate::catalog::Table;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::index::Index;
 use crate::kv;
 use crate::row;
 use meridian_clock::Timestamp;
@@ -28,6 +29,8 @@ pub(crate) struct Cursor {
     reverse: bool,
     /// True if it returns rows as they are stored, too.
     keeps: bool,
+    /// True if entries of the index stand for rows.
+    only: bool,
 }
 
 impl Cursor {
@@ -35,7 +38,12 @@ impl Cursor {
         if reverse {
             targets.reverse();
         }
-        Cursor { index, targets: targets.into(), reverse, keeps: false }
+        Cursor { index, targets: targets.into(), reverse, keeps: false, only: false }
+    }
+
+    /// Returns a scan that reads entries of its index and no rows, if `only` is true.
+    pub(crate) fn only(self, only: bool) -> Self {
+        Cursor { only, ..self }
     }
 
     /// Returns a scan that also returns rows as they are stored, if `keeps` is true.
@@ -59,7 +67,7 @@ impl Cursor {
         let mut found = Vec::new();
         while found.is_empty() {
             let Some(target) = self.targets.pop_front() else { break };
-            let entries = match target {
+            let entries: Vec<Entry> = match target {
                 Target::Point(key) => {
                     // Many points are one chunk.
                     let mut keys = vec![key];
@@ -84,9 +92,17 @@ impl Cursor {
                     chunk.rows.into_iter().map(entry).collect()
                 }
             };
-            let entries = match self.index {
+            let index = self.index.and_then(|at| table.indexes.get(at));
+            if let Some(index) = index.filter(|_| self.only) {
+                for (key, value, _) in entries {
+                    let (key, row) = index.decode(table, &key[kv::PREFIX..], &value, wanted)?;
+                    found.push(Found { key: kv::to_key(key), value: None, row });
+                }
+                continue;
+            }
+            let entries = match index {
                 None => entries,
-                Some(_) => rows_of(txn, table, lock, shows, entries).await?,
+                Some(index) => rows_of(txn, table, index, lock, shows, entries).await?,
             };
             found.reserve(entries.len());
             for (key, value, at) in entries {
@@ -109,16 +125,17 @@ type Entry = (Key, Value, Option<Timestamp>);
 async fn rows_of(
     txn: &mut dyn Transaction,
     table: &Table,
+    index: &Index,
     lock: Lock,
     shows: bool,
     entries: Vec<Entry>,
 ) -> Result<Vec<Entry>, SqlError> {
-    let key = |entry: &Entry| {
+    let key = |entry: &Entry| -> Result<Key, SqlError> {
         let mut bytes = kv::storage_prefix(table.storage);
-        bytes.extend(&*entry.1);
-        kv::to_key(bytes)
+        bytes.extend(index.row_key(&entry.1)?);
+        Ok(kv::to_key(bytes))
     };
-    let keys: Vec<Key> = entries.iter().map(key).collect();
+    let keys: Vec<Key> = entries.iter().map(key).collect::<Result<_, _>>()?;
     let found = get_many(txn, &keys, lock, shows).await?;
     let may_lack = txn.reads_apart(); // The index may be of another moment.
     let row = |(key, there): (Key, Option<_>)| match there {

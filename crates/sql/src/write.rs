@@ -1,8 +1,9 @@
 //! Writes rows: constraints, the row, the entries of its indexes.
 
-use crate::catalog::{Index, Table};
+use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::index::{Entry, Index, IndexPart};
 use crate::key;
 use crate::kv;
 use crate::row;
@@ -59,13 +60,15 @@ pub(crate) fn duplicate(table: &Table, index: Option<usize>, row: &[Datum]) -> S
 }
 
 pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum]) -> SqlError {
-    let columns: Vec<usize> = index.columns.iter().map(|part| part.column as usize).collect();
-    let names: Vec<&str> =
-        columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+    let names: Vec<&str> = index.columns.iter().map(|part| index.text_of(table, *part)).collect();
     let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
-    let values = shown(table, row, columns.iter().copied());
-    SqlError::new(state::UNIQUE, message)
-        .detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
+    let error = SqlError::new(state::UNIQUE, message);
+    let Ok(values) = index.values(row) else { return error };
+    let text = |(part, value): (&IndexPart, &Datum)| {
+        value.to_text(index.type_of(table, *part)).unwrap_or_else(|| "null".into())
+    };
+    let values: Vec<String> = index.columns.iter().zip(&values).map(text).collect();
+    error.detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
 }
 
 /// Inserts a row, or returns the conflicting row.
@@ -105,17 +108,17 @@ pub(crate) async fn insert_above(
     let suffix = &key[kv::PREFIX..];
     let mut entries = Vec::with_capacity(table.indexes.len());
     for (at, index) in table.indexes.iter().enumerate() {
-        let (bytes, unique) = index.entry(row, suffix);
+        let Some(Entry { key: bytes, unique, value }) = index.entry(row, suffix)? else { continue };
         let entry = kv::to_key(bytes);
         if unique && let Some(other) = txn.get(&entry, Lock::Exclusive).await? {
             let mut key = kv::storage_prefix(table.storage);
-            key.extend(&*other);
+            key.extend(index.row_key(&other)?);
             return Ok(Some(Clash { index: Some(at), key: kv::to_key(key) }));
         }
-        entries.push(entry);
+        entries.push((entry, value));
     }
-    for entry in entries {
-        txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+    for (entry, value) in entries {
+        txn.put(entry, Some(kv::to_value(value)))?;
     }
     txn.put(key, Some(kv::to_value(row::encode(table, row))))?;
     Ok(None)
@@ -139,22 +142,29 @@ pub(crate) async fn update(
         txn.put(key.clone(), None)?;
     }
     for (at, index) in table.indexes.iter().enumerate() {
-        let (before, _) = index.entry(old, &key[kv::PREFIX..]);
-        let (after, unique) = index.entry(new, &new_key[kv::PREFIX..]);
-        if before == after && !moved {
+        let before = index.entry(old, &key[kv::PREFIX..])?;
+        let after = index.entry(new, &new_key[kv::PREFIX..])?;
+        if before == after {
             continue;
         }
-        let after_key = kv::to_key(after.clone());
-        if unique && (before != after || index.building.is_some()) {
-            let there = txn.get(&after_key, Lock::Exclusive).await?;
-            if there.is_some_and(|there| before != after || there[..] != key[kv::PREFIX..]) {
+        let stays =
+            before.as_ref().map(|entry| &entry.key) == after.as_ref().map(|entry| &entry.key);
+        if let Some(Entry { key: after, unique: true, .. }) = &after
+            && (!stays || index.building.is_some())
+        {
+            let there = txn.get(&kv::to_key(after.clone()), Lock::Exclusive).await?;
+            if let Some(there) = there
+                && (!stays || *index.row_key(&there)? != key[kv::PREFIX..])
+            {
                 return Err(duplicate(table, Some(at), new));
             }
         }
-        if before != after {
-            remove_entry(txn, index, before, &key[kv::PREFIX..]).await?;
+        if let Some(before) = before.filter(|_| !stays) {
+            remove_entry(txn, index, before.key, &key[kv::PREFIX..]).await?;
         }
-        txn.put(after_key, Some(kv::to_value(new_key[kv::PREFIX..].to_vec())))?;
+        if let Some(Entry { key, value, .. }) = after {
+            txn.put(kv::to_key(key), Some(kv::to_value(value)))?;
+        }
     }
     Ok(txn.put(new_key, Some(kv::to_value(row::encode(table, new))))?)
 }
@@ -167,8 +177,9 @@ pub(crate) async fn delete(
     row: &[Datum],
 ) -> Result<(), SqlError> {
     for index in &table.indexes {
-        let (entry, _) = index.entry(row, &key[kv::PREFIX..]);
-        remove_entry(txn, index, entry, &key[kv::PREFIX..]).await?;
+        if let Some(entry) = index.entry(row, &key[kv::PREFIX..])? {
+            remove_entry(txn, index, entry.key, &key[kv::PREFIX..]).await?;
+        }
     }
     Ok(txn.put(key.clone(), None)?)
 }
@@ -184,7 +195,9 @@ async fn remove_entry(
     let entry = kv::to_key(entry);
     if index.unique && index.building.is_some() {
         let there = txn.get(&entry, Lock::Exclusive).await?;
-        if there.is_some_and(|there| there[..] != *suffix) {
+        if let Some(there) = there
+            && index.row_key(&there)? != suffix
+        {
             return Ok(());
         }
     }

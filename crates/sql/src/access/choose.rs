@@ -1,9 +1,10 @@
 //! Chooses the access path of a table: by costs if its rows are known, otherwise by the number of
 //! matched columns.
 
-use super::{Access, Span, conjuncts, disjunct_spans};
-use crate::catalog::{IndexPart, Table};
-use crate::expr::Expr;
+use super::{Access, Span, about, conjuncts, disjunct_spans};
+use crate::catalog::Table;
+use crate::expr::{Compare, Expr, Quantifier};
+use crate::index::Index;
 use crate::physical::SortBy;
 use crate::statistics::selectivity;
 
@@ -24,6 +25,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) order: &'a [SortBy],
     /// The number of rows that are needed, if not all are.
     pub(crate) rows: Option<f64>,
+    /// The columns that are wanted of rows, if entries of an index may stand for them.
+    pub(crate) wanted: Option<&'a [bool]>,
     /// True if a key is to be used even if the table is read faster without one: the rows are
     /// going to be changed.
     pub(crate) by_key: bool,
@@ -39,7 +42,7 @@ struct Candidate {
 impl Access {
     /// The scan of a whole table.
     pub(crate) fn whole() -> Access {
-        Access { index: None, spans: Vec::new() }
+        Access { index: None, spans: Vec::new(), only: false }
     }
 
     /// Returns the best access path for a condition.
@@ -70,19 +73,22 @@ impl Access {
     /// Returns the estimated number of rows that it reads.
     pub(crate) fn rows(&self, table: &Table, filter: Option<&Expr>) -> Option<f64> {
         let statistics = table.statistics.as_ref()?;
-        let rows = statistics.rows as f64;
-        if self.spans.is_empty() {
-            return Some(rows);
+        let mut served = Vec::new();
+        if let Some(at) = self.index
+            && let Some(condition) = table.indexes[at].condition()
+        {
+            conjuncts(condition, &mut served);
         }
         if self.is_unique(table) {
             return Some(1.0);
         }
         let mut all = Vec::new();
         filter.iter().for_each(|filter| conjuncts(filter, &mut all));
-        all.retain(|condition| self.serves(table, condition));
-        let served = all.into_iter().cloned().collect();
+        all.retain(|condition| self.serves(table, condition) && !served.contains(condition));
+        served.extend(all);
+        let served = served.into_iter().cloned().collect();
         let known = |column: usize| statistics.column(column);
-        Some(rows * selectivity(&Expr::And(served), &known))
+        Some(statistics.rows as f64 * selectivity(&Expr::And(served), &known))
     }
 }
 
@@ -96,24 +102,74 @@ fn candidates(table: &Table, wish: &Wish<'_>) -> Vec<Candidate> {
     let primary = table.primary.iter().map(|primary| (None, primary));
     let indexes = table.indexes.iter().enumerate().map(|(at, index)| (Some(at), index));
     for (at, index) in primary.chain(indexes).filter(|(_, index)| index.building.is_none()) {
-        let spans = disjunct_spans(&index.columns, &all);
+        let is_partial = index.condition().is_some();
+        if index.condition().is_some_and(|condition| !is_implied(condition, &all)) {
+            continue;
+        }
+        let spans = disjunct_spans(&index.keys(), &all);
         let least = spans.iter().map(Span::worth).min().unwrap_or(0);
         let is_used = least > 0;
-        let access = Access { index: at, spans: if is_used { spans } else { Vec::new() } };
+        let only = at.is_some() && wish.wanted.is_some_and(|wanted| index.covers(table, wanted));
+        let access = Access { index: at, spans: if is_used { spans } else { Vec::new() }, only };
         let gives_order = access.order(table, wish.order).is_some();
-        let has_reason = is_used || (at.is_some() && gives_order && !wish.order.is_empty());
+        let is_ordered = gives_order && !wish.order.is_empty();
+        let has_reason = is_used || (at.is_some() && (is_ordered || only || is_partial));
         if has_reason {
-            let worth =
-                if is_used { least * 4 + bonus(&access, &index.columns, index.unique) } else { 0 };
+            let worth = match (is_used, is_partial) {
+                (true, _) => least * 4 + bonus(&access, index),
+                (false, true) => 1,
+                (false, false) => 0,
+            };
             candidates.push(Candidate { access, worth, gives_order });
         }
     }
     candidates
 }
 
-fn bonus(access: &Access, parts: &[IndexPart], unique: bool) -> usize {
-    let whole = unique && access.spans.iter().all(|span| span.equal.len() == parts.len());
-    usize::from(whole) * 100 + usize::from(access.index.is_none())
+/// True if a condition is true for all rows for which others are: each of its conjuncts is one of
+/// them, or follows from one of them about the same column.
+fn is_implied(condition: &Expr, all: &[&Expr]) -> bool {
+    let mut parts = Vec::new();
+    conjuncts(condition, &mut parts);
+    parts.iter().all(|part| all.iter().any(|known| known == part || follows(part, known)))
+}
+
+/// True if one condition follows from another about the same column or expression.
+fn follows(part: &Expr, from: &Expr) -> bool {
+    match part {
+        // A comparison is true only for values.
+        Expr::IsNull(key, true) => match from {
+            Expr::In(needle, _, false) => needle == key,
+            Expr::Each(_, Quantifier::Any, sides) => sides.0 == **key,
+            Expr::Compare(_, sides) => sides.0 == **key || sides.1 == **key,
+            _ => false,
+        },
+        Expr::Compare(op, sides) => {
+            let (key, Expr::Const(bound)) = (&sides.0, &sides.1) else { return false };
+            let Some((known, Expr::Const(value))) = about(from, key) else { return false };
+            let order = value.order(bound);
+            match (op, known) {
+                (_, Compare::Eq) => op.holds(order),
+                (Compare::Gt | Compare::Ge, Compare::Gt) => order.is_ge(),
+                (Compare::Gt, Compare::Ge) => order.is_gt(),
+                (Compare::Ge, Compare::Ge) => order.is_ge(),
+                (Compare::Lt | Compare::Le, Compare::Lt) => order.is_le(),
+                (Compare::Lt, Compare::Le) => order.is_lt(),
+                (Compare::Le, Compare::Le) => order.is_le(),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Prefers unique keys, and among equal ones those of fewer rows, and those that spare the rows.
+fn bonus(access: &Access, index: &Index) -> usize {
+    let parts = index.columns.len();
+    let whole = index.unique && access.spans.iter().all(|span| span.equal.len() == parts);
+    let is_partial = index.condition().is_some();
+    let spares = access.index.is_none() || access.only;
+    usize::from(whole) * 100 + usize::from(is_partial) * 2 + usize::from(spares)
 }
 
 impl Candidate {
@@ -135,7 +191,10 @@ impl Candidate {
             true => 0.0,
             false => accepted * accepted.max(2.0).log2() * COMPARE,
         };
-        let row = if self.access.index.is_some() { 1.0 + LOOKUP } else { 1.0 };
+        let row = match self.access.index.is_some() && !self.access.only {
+            true => 1.0 + LOOKUP,
+            false => 1.0,
+        };
         needed * row + whole + sort
     }
 }

@@ -8,10 +8,11 @@ mod choose;
 
 pub(crate) use choose::{LOOKUP, Wish};
 
-use crate::catalog::{IndexPart, Table};
+use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, Quantifier, Scope};
+use crate::index::{Index, IndexPart};
 use crate::key;
 use crate::kv;
 use crate::physical::SortBy;
@@ -27,6 +28,8 @@ pub(crate) struct Access {
     pub(crate) index: Option<usize>,
     /// The spans; none means a full scan.
     pub(crate) spans: Vec<Span>,
+    /// True if the index's entries hold all that is wanted of a row.
+    pub(crate) only: bool,
 }
 
 /// Values of leading columns, and bounds of the next: (value, inclusive).
@@ -78,12 +81,17 @@ impl Access {
         !self.spans.is_empty() && self.spans.iter().all(|span| !span.equal.is_empty())
     }
 
-    /// Returns the columns of the key that it uses.
-    pub(crate) fn parts<'a>(&self, table: &'a Table) -> &'a [IndexPart] {
+    /// Returns the key: a secondary index, or the primary key, if there is one.
+    pub(crate) fn key<'a>(&self, table: &'a Table) -> Option<&'a Index> {
         match self.index {
-            Some(at) => &table.indexes[at].columns,
-            None => table.primary.as_ref().map_or(&[], |primary| &primary.columns),
+            Some(at) => table.indexes.get(at),
+            None => table.primary.as_ref(),
         }
+    }
+
+    /// Returns the columns of the key.
+    fn parts<'a>(&self, table: &'a Table) -> &'a [IndexPart] {
+        self.key(table).map_or(&[], |index| &index.columns)
     }
 
     /// Returns `Some` if it returns rows in an order of the table's columns; true if it must run
@@ -146,19 +154,25 @@ impl Access {
     /// True if the key finds the rows for which a condition is true.
     pub(crate) fn serves(&self, table: &Table, condition: &Expr) -> bool {
         let used = self.spans.iter().map(Span::used).max().unwrap_or(0);
-        let parts = &self.parts(table)[..used];
-        let is_used = |column: usize| parts.iter().any(|part| part.column as usize == column);
-        let is_form = match condition {
-            Expr::Compare(op, _) => *op != Compare::Ne,
-            Expr::In(_, _, negated) => !negated,
-            Expr::Each(Compare::Eq, Quantifier::Any, _) => true,
-            Expr::Or(_) => self.spans.len() > 1,
-            _ => false,
-        };
-        let mut names = (false, true);
-        condition.each_column(&mut |column| names = (true, names.1 && is_used(column)));
-        is_form && names == (true, true)
+        let Some(index) = self.key(table) else { return false };
+        let keys = index.keys();
+        match condition {
+            Expr::Or(any) if self.spans.len() > 1 => {
+                let mut parts = Vec::new();
+                any.iter().for_each(|one| conjuncts(one, &mut parts));
+                parts.iter().all(|part| serves_one(&keys[..used], part))
+            }
+            condition => serves_one(&keys[..used], condition),
+        }
     }
+}
+
+fn serves_one(keys: &[Expr], condition: &Expr) -> bool {
+    keys.iter().any(|key| match condition {
+        Expr::In(needle, _, false) => **needle == *key,
+        Expr::Each(Compare::Eq, Quantifier::Any, sides) => sides.0 == *key,
+        condition => about(condition, key).is_some_and(|(op, _)| op != Compare::Ne),
+    })
 }
 
 fn merge(targets: Vec<Target>) -> Vec<Target> {
@@ -194,20 +208,18 @@ fn merge(targets: Vec<Target>) -> Vec<Target> {
     merged
 }
 
-/// Returns the operator and the other side of a comparison with a column.
-fn about(conjunct: &Expr, column: usize) -> Option<(Compare, &Expr)> {
+/// Returns the operator and the other side of a comparison with a column or an expression.
+fn about<'a>(conjunct: &'a Expr, key: &Expr) -> Option<(Compare, &'a Expr)> {
     let Expr::Compare(op, sides) = conjunct else { return None };
     match (&sides.0, &sides.1) {
-        (Expr::Column(at), value) if *at == column && value.is_row_free() => Some((*op, value)),
-        (value, Expr::Column(at)) if *at == column && value.is_row_free() => {
-            Some((op.flipped(), value))
-        }
+        (left, value) if left == key && value.is_row_free() => Some((*op, value)),
+        (value, right) if right == key && value.is_row_free() => Some((op.flipped(), value)),
         _ => None,
     }
 }
 
-fn disjunct_spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
-    let spans = spans(parts, all);
+fn disjunct_spans(keys: &[Expr], all: &[&Expr]) -> Vec<Span> {
+    let spans = spans(keys, all);
     if spans.iter().any(|span| span.worth() > 0) {
         return spans;
     }
@@ -218,7 +230,7 @@ fn disjunct_spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
             let mut rest: Vec<&Expr> =
                 all.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, e)| *e).collect();
             conjuncts(branch, &mut rest);
-            let part = self::spans(parts, &rest);
+            let part = self::spans(keys, &rest);
             if part.is_empty()
                 || part.iter().any(|span| span.worth() == 0)
                 || union.len() > MOST_SPANS
@@ -235,17 +247,16 @@ fn disjunct_spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
     Vec::new()
 }
 
-fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
+fn spans(keys: &[Expr], all: &[&Expr]) -> Vec<Span> {
     let mut spans = vec![Span::default()];
-    for part in parts {
-        let column = part.column as usize;
-        let equal = all.iter().find_map(|e| about(e, column).filter(|(op, _)| *op == Compare::Eq));
+    for key in keys {
+        let equal = all.iter().find_map(|e| about(e, key).filter(|(op, _)| *op == Compare::Eq));
         if let Some((_, value)) = equal {
             spans.iter_mut().for_each(|span| span.equal.push(Equal::To(value.clone())));
             continue;
         }
         let list = all.iter().find_map(|conjunct| match conjunct {
-            Expr::In(needle, list, false) if **needle == Expr::Column(column) => {
+            Expr::In(needle, list, false) if **needle == *key => {
                 list.iter().all(Expr::is_row_free).then_some(list)
             }
             _ => None,
@@ -266,7 +277,7 @@ fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
         }
         let any = all.iter().find_map(|conjunct| match conjunct {
             Expr::Each(Compare::Eq, Quantifier::Any, sides)
-                if sides.0 == Expr::Column(column) && sides.1.is_row_free() =>
+                if sides.0 == *key && sides.1.is_row_free() =>
             {
                 Some(&sides.1)
             }
@@ -277,7 +288,7 @@ fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
             continue;
         }
         for conjunct in all {
-            match about(conjunct, column) {
+            match about(conjunct, key) {
                 Some((op @ (Compare::Gt | Compare::Ge), value)) => spans
                     .iter_mut()
                     .filter(|span| span.low.is_none())

@@ -304,7 +304,8 @@ pub fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
     }
 }
 
-/// Rejects clauses of CREATE INDEX other than columns, their order, and UNIQUE.
+/// Rejects clauses of CREATE INDEX other than columns and expressions, their order, UNIQUE, INCLUDE
+/// and WHERE.
 pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
     let CreateIndex {
         name: _,
@@ -315,18 +316,16 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
         // Every index is built concurrently with reads and writes.
         concurrently: _,
         if_not_exists: _,
-        include,
+        include: _,
         nulls_distinct,
         with,
-        predicate,
+        predicate: _,
         index_options,
         alter_options,
     } = create;
     using.as_ref().map_or(Ok(()), method)?;
     refuse(&[
-        (!include.is_empty(), "INCLUDE"),
         (*nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
-        (predicate.is_some(), "a partial index"),
         (!index_options.is_empty() || !alter_options.is_empty(), "an index option"),
     ])?;
     for option in with {

@@ -82,7 +82,7 @@ impl physical::Scan {
         if !system::is_system(self.table.id) {
             let targets = self.access.targets(&self.table, &cx.scope())?;
             let cursor = Cursor::new(self.access.index, targets, self.backwards);
-            let cursor = cursor.keeping(self.locks.is_some());
+            let cursor = cursor.keeping(self.locks.is_some()).only(self.access.only);
             if self.locks.is_some_and(|locks| locks.on_locked == OnLocked::Fail)
                 && !cx.txn.set_locking(Locking::NoWait)
             {

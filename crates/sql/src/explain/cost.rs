@@ -64,7 +64,8 @@ impl Cost {
 /// The rows that are read, each through an index with a lookup.
 fn of_scan(scan: &Scan) -> f64 {
     let (read, _) = estimated(&scan.table, &scan.access, scan.filter.as_ref());
-    let lookup = if scan.access.index.is_some() { LOOKUP } else { 0.0 };
+    let is_lookup = scan.access.index.is_some() && !scan.access.only;
+    let lookup = if is_lookup { LOOKUP } else { 0.0 };
     let filter = if scan.filter.is_some() { OPERATOR } else { 0.0 };
     read * (ROW * (1.0 + lookup) + filter)
 }

@@ -336,7 +336,11 @@ pub(super) fn by_access(table: &Table, alias: &str, access: &Access, backwards: 
         None if access.spans.is_empty() && !backwards => None,
         None => table.primary.as_ref().map(|primary| &*primary.name),
     };
-    let kind = if index.is_some() { "Index Scan" } else { "Seq Scan" };
+    let kind = match index.is_some() {
+        true if access.only => "Index Only Scan",
+        true => "Index Scan",
+        false => "Seq Scan",
+    };
     let mut title = kind.to_owned();
     if backwards {
         title += " Backward";

@@ -3,7 +3,8 @@
 
 use super::{hoist, normalize, outer, pull, push};
 use crate::bind::{self, Query};
-use crate::catalog::{ColumnDef, Index, IndexPart, Table};
+use crate::catalog::{ColumnDef, Table};
+use crate::index::{Index, IndexPart};
 use crate::logical::drawn::{Queries, parsed, sorted};
 use crate::logical::naive::Naive;
 use crate::logical::{ColumnId, Rel};
@@ -18,13 +19,8 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)]) -> Arc<Table> {
         default: None,
     };
     let mut table = Table::new(id, name, columns.iter().map(column).collect());
-    table.primary = Some(Index {
-        id,
-        name: format!("{name}_pkey"),
-        columns: vec![IndexPart { column: 0, descending: false }],
-        unique: true,
-        building: None,
-    });
+    let parts = vec![IndexPart { column: 0, descending: false }];
+    table.primary = Some(Index::new(id, format!("{name}_pkey"), parts, true));
     table.settle();
     Arc::new(table)
 }

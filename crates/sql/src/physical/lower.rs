@@ -414,8 +414,16 @@ impl Lowering {
         let by = wanted.as_ref().map_or(&[][..], |wanted| wanted.by);
         let order = &sort_by(by.to_vec(), &columns)?[..];
         let (filtered, rows) = (filter.as_ref(), wanted.and_then(|wanted| wanted.rows));
-        let wish = Wish { filter: filtered, order, rows, by_key: self.locks.is_some() };
-        let access = Access::choose_for(&table, &wish);
+        let is_locked = self.locks.is_some();
+        // A row that is locked is read itself.
+        let wanted = Some(&reads[..]).filter(|_| !is_locked);
+        let wish = Wish { filter: filtered, order, rows, wanted, by_key: is_locked };
+        let mut access = Access::choose_for(&table, &wish);
+        if access.order(&table, order).is_none() {
+            // The path that was promised to give the order.
+            access = Access::choose_for(&table, &Wish { wanted: None, ..wish });
+            access.only = access.index.is_some_and(|at| table.indexes[at].covers(&table, &reads));
+        }
         let backwards = access.order(&table, order).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();
         let locks = self.locks.filter(|locks| locks.on_locked != OnLocked::Skip);

@@ -53,7 +53,7 @@ fn scan_gives(scan: &Rel, condition: Option<&Expr>, wanted: &Wanted<'_>) -> bool
         condition
     });
     let (filter, rows) = (condition.as_ref(), wanted.rows);
-    let wish = Wish { filter, order: &by, rows, by_key: false };
+    let wish = Wish { filter, order: &by, rows, ..Wish::default() };
     Access::choose_for(table, &wish).order(table, &by).is_some()
 }
 

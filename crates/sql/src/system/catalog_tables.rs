@@ -3,8 +3,9 @@
 use super::describe::{default_of, index_definition};
 use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer};
 use crate::array::Array;
-use crate::catalog::{Index, Table};
+use crate::catalog::{ColumnDef, Table};
 use crate::datum::Datum;
+use crate::index::Index;
 use crate::types::{ARRAYS, Type};
 
 const BTREE: u32 = 403;
@@ -92,20 +93,27 @@ fn attrdef(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for at in 0..table.columns.len() {
-            column(out, table.id, at, table, at);
+            column_of(out, table.id, at, true, &table.columns[at]);
         }
         for index in table.keys() {
             for (at, part) in index.columns.iter().enumerate() {
-                column(out, index.id, at, table, part.column as usize);
+                let column = match part.column() {
+                    Some(column) => table.columns[column].clone(),
+                    None => ColumnDef {
+                        name: "expr".into(),
+                        ty: index.type_of(table, *part),
+                        not_null: false,
+                        default: None,
+                    },
+                };
+                column_of(out, index.id, at, false, &column);
             }
         }
     }
 }
 
-/// Writes a column of a table, or of an index on one.
-fn column(out: &mut Writer<'_>, relation: u32, at: usize, table: &Table, of: usize) {
-    let column = &table.columns[of];
-    let own = relation == table.id;
+/// Writes a table's `own` column, or one of an index.
+fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: &ColumnDef) {
     let storage = match column.ty {
         Type::Numeric(_) => "m",
         ty if ty.length() < 0 => "x",
@@ -204,7 +212,11 @@ fn collation(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 /// Returns the numbers of an index's columns, from 1, with `between` between them.
 fn numbers(index: &Index, between: &str) -> String {
-    index.columns.iter().map(|part| (part.column + 1).to_string()).collect::<Vec<_>>().join(between)
+    // An expression has the number 0.
+    let parts = index.columns.iter().map(|part| part.column().map_or(0, |column| column + 1));
+    let included = index.included.iter().map(|column| *column as usize + 1);
+    let numbers: Vec<String> = parts.chain(included).map(|number| number.to_string()).collect();
+    numbers.join(between)
 }
 
 fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
@@ -262,10 +274,10 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                     .collect::<Vec<_>>()
                     .join(" ")
             };
-            out.row(&[
+            let mut row = vec![
                 ("indexrelid", index.id.into()),
                 ("indrelid", table.id.into()),
-                ("indnatts", count.into()),
+                ("indnatts", (count + index.included.len() as i32).into()),
                 ("indnkeyatts", count.into()),
                 ("indisunique", index.unique.into()),
                 ("indisprimary", table.is_primary(index).into()),
@@ -277,7 +289,14 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("indcollation", list(&|_| 0).into()),
                 ("indclass", list(&|_| 0).into()),
                 ("indoption", list(&|at| if index.columns[at].descending { 3 } else { 0 }).into()),
-            ]);
+            ];
+            if !index.expressions.is_empty() {
+                row.push(("indexprs", index.expressions.join(", ").into()));
+            }
+            if let Some(predicate) = &index.predicate {
+                row.push(("indpred", predicate.as_str().into()));
+            }
+            out.row(&row);
         }
     }
 }

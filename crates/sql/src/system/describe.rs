@@ -1,7 +1,8 @@
 //! PostgreSQL's functions that describe tables, indexes and types: `format_type`, `pg_get_indexdef`
 //! and others.
 
-use crate::catalog::{ColumnDef, Index, Table};
+use crate::catalog::{ColumnDef, Table};
+use crate::index::{Index, IndexPart};
 use crate::types::Type;
 use std::sync::Arc;
 
@@ -122,7 +123,7 @@ impl Catalog {
         let (table, index) = self.index(id)?;
         if column > 0 {
             let part = index.columns.get(usize::try_from(column - 1).ok()?)?;
-            return Some(quoted(&table.columns[part.column as usize].name));
+            return Some(part_of(table, index, *part));
         }
         Some(index_definition(table, index))
     }
@@ -132,16 +133,35 @@ impl Catalog {
 pub(super) fn index_definition(table: &Table, index: &Index) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
     let parts = parts(table, index, true);
-    format!(
+    let mut out = format!(
         "CREATE {unique}INDEX {} ON public.{} USING btree ({parts})",
         quoted(&index.name),
         quoted(&table.name)
-    )
+    );
+    if !index.included.is_empty() {
+        let name = |column: &u32| quoted(&table.columns[*column as usize].name);
+        let names: Vec<String> = index.included.iter().map(name).collect();
+        out += &format!(" INCLUDE ({})", names.join(", "));
+    }
+    if let Some(predicate) = &index.predicate {
+        out += &format!(" WHERE ({predicate})");
+    }
+    out
+}
+
+/// Shows a column of an index, or an expression: in parentheses, unless it is a call.
+fn part_of(table: &Table, index: &Index, part: IndexPart) -> String {
+    let text = index.text_of(table, part);
+    match (part.column(), index.call_of(table, part)) {
+        (Some(_), _) => quoted(text),
+        (None, Some(_)) => text.to_owned(),
+        (None, None) => format!("({text})"),
+    }
 }
 
 fn parts(table: &Table, index: &Index, ordered: bool) -> String {
-    let part = |part: &crate::catalog::IndexPart| {
-        let name = quoted(&table.columns[part.column as usize].name);
+    let part = |part: &IndexPart| {
+        let name = part_of(table, index, *part);
         if ordered && part.descending { format!("{name} DESC") } else { name }
     };
     index.columns.iter().map(part).collect::<Vec<_>>().join(", ")

@@ -1,0 +1,318 @@
+//! Indexes: their columns and expressions, and the entries that they have of rows.
+//!
+//! ```text
+//!   key     storage, the values of columns and expressions; the row's key, unless the values alone are unique
+//!   value   the row's key
+//!           with INCLUDE: its length, the row's key, the included columns
+//! ```
+//!
+//! An index with a predicate has entries of the rows for which that is true. Expressions and
+//! predicates are immutable, so a row has the same entry each time.
+
+use crate::bind::Binder;
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::{Expr, Facts, Scope};
+use crate::function::Volatility;
+use crate::key;
+use crate::kv;
+use crate::parse;
+use crate::row;
+use crate::types::Type;
+use minicbor::{Decode, Encode};
+use std::sync::{Arc, LazyLock};
+
+/// An index, or the primary key (whose storage is the table's).
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Index {
+    /// The id, and the storage of its entries.
+    #[n(0)]
+    pub id: u32,
+    /// The name.
+    #[n(1)]
+    pub name: String,
+    /// The columns and expressions that it is ordered by.
+    #[n(2)]
+    pub columns: Vec<IndexPart>,
+    /// True if no two rows may be equal in it.
+    #[n(3)]
+    pub unique: bool,
+    /// Set while the index is built: its entries are written, but no query reads it, since entries
+    /// of older rows may be missing. The number identifies the build.
+    #[n(4)]
+    pub building: Option<u32>,
+    /// The columns whose values its entries hold besides: INCLUDE.
+    #[n(5)]
+    #[cbor(default)]
+    pub included: Vec<u32>,
+    /// The texts of its expressions.
+    #[n(6)]
+    #[cbor(default)]
+    pub expressions: Vec<String>,
+    /// The text of the condition for the rows that it has entries of.
+    #[n(7)]
+    pub predicate: Option<String>,
+    #[cbor(skip)]
+    bound: Bound,
+}
+
+/// The expressions and the predicate, over a row of the table.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Bound {
+    expressions: Vec<(Expr, Type)>,
+    predicate: Option<Expr>,
+}
+
+/// A column or an expression of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
+pub struct IndexPart {
+    /// The number of the column, from 0; from [`IndexPart::EXPRESSIONS`] on, that of an expression.
+    #[n(0)]
+    pub column: u32,
+    /// True if the largest value comes first.
+    #[n(1)]
+    pub descending: bool,
+}
+
+/// The entry that an index has of a row.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: Vec<u8>,
+    /// True if no other row may have the key.
+    pub(crate) unique: bool,
+    pub(crate) value: Vec<u8>,
+}
+
+impl IndexPart {
+    /// The number from which on parts are expressions.
+    pub const EXPRESSIONS: u32 = 1 << 31;
+
+    /// Returns the number of its column; `None` for an expression.
+    pub fn column(self) -> Option<usize> {
+        (self.column < Self::EXPRESSIONS).then_some(self.column as usize)
+    }
+
+    fn expression(self) -> Option<usize> {
+        self.column.checked_sub(Self::EXPRESSIONS).map(|at| at as usize)
+    }
+}
+
+impl Index {
+    /// Creates an index of columns.
+    pub fn new(id: u32, name: String, columns: Vec<IndexPart>, unique: bool) -> Index {
+        Index {
+            id,
+            name,
+            columns,
+            unique,
+            building: None,
+            included: Vec::new(),
+            expressions: Vec::new(),
+            predicate: None,
+            bound: Bound::default(),
+        }
+    }
+
+    /// Binds the expressions and the predicate to a table. Must be called after every change of
+    /// these or of the table's columns.
+    pub(crate) fn bind(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
+        let bind = |text: &str, clause: &'static str| {
+            let mut binder = Binder::new(&[]);
+            binder.add(table.clone(), &table.name);
+            binder.begin_clause(clause, false);
+            Ok::<_, SqlError>((parse::expression(text)?, binder))
+        };
+        let mut bound = Bound::default();
+        for text in &self.expressions {
+            let (expr, mut binder) = bind(text, "index expressions")?;
+            let typed = binder.bind(&expr)?;
+            let ty = typed.ty.unwrap_or(Type::Text);
+            let expr = binder.coerce(typed, ty, false)?;
+            refuse_mutable(&expr, "index expression")?;
+            bound.expressions.push((expr, ty));
+        }
+        if let Some(text) = &self.predicate {
+            let (expr, mut binder) = bind(text, "index predicates")?;
+            let expr = binder.bind_bool(&expr, "WHERE")?;
+            refuse_mutable(&expr, "index predicate")?;
+            bound.predicate = Some(expr);
+        }
+        self.bound = bound;
+        Ok(())
+    }
+
+    /// Returns the condition for the rows that it has entries of, over a row of the table.
+    pub(crate) fn condition(&self) -> Option<&Expr> {
+        self.bound.predicate.as_ref()
+    }
+
+    /// Returns its columns and expressions, over a row of the table.
+    pub(crate) fn keys(&self) -> Vec<Expr> {
+        let key = |part: &IndexPart| match part.expression() {
+            Some(at) => self.bound.expressions[at].0.clone(),
+            None => Expr::Column(part.column as usize),
+        };
+        self.columns.iter().map(key).collect()
+    }
+
+    /// Returns the type of a part.
+    pub(crate) fn type_of(&self, table: &Table, part: IndexPart) -> Type {
+        match part.expression() {
+            Some(at) => self.bound.expressions[at].1,
+            None => table.columns[part.column as usize].ty,
+        }
+    }
+
+    /// Returns the name of a column, or the text of an expression.
+    pub(crate) fn text_of<'a>(&'a self, table: &'a Table, part: IndexPart) -> &'a str {
+        match part.expression() {
+            Some(at) => &self.expressions[at],
+            None => &table.columns[part.column as usize].name,
+        }
+    }
+
+    /// Returns the name of the function that an expression calls and that is all of it.
+    pub(crate) fn call_of<'a>(&'a self, table: &'a Table, part: IndexPart) -> Option<&'a str> {
+        let (name, rest) = self.text_of(table, part).split_once('(')?;
+        let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        // The first parenthesis is closed at the end.
+        let mut depth = 1;
+        let closes = rest.char_indices().find(|(_, c)| {
+            depth += i32::from(*c == '(') - i32::from(*c == ')');
+            depth == 0
+        });
+        let is_whole = closes.is_some_and(|(at, _)| at + 1 == rest.len());
+        (part.column().is_none() && is_name && is_whole).then_some(name)
+    }
+
+    /// Returns the values of its parts for a row.
+    pub(crate) fn values(&self, row: &[Datum]) -> Result<Vec<Datum>, SqlError> {
+        let value = |part: &IndexPart| match part.expression() {
+            Some(at) => eval(&self.bound.expressions[at].0, row),
+            None => Ok(row[part.column as usize].clone()),
+        };
+        self.columns.iter().map(value).collect()
+    }
+
+    /// Returns its entry of a row; `None` if its predicate is not true.
+    pub(crate) fn entry(&self, row: &[Datum], row_key: &[u8]) -> Result<Option<Entry>, SqlError> {
+        if let Some(predicate) = &self.bound.predicate
+            && eval(predicate, row)? != Datum::Bool(true)
+        {
+            return Ok(None);
+        }
+        let mut key = kv::storage_prefix(self.id);
+        let mut nulls = false;
+        for part in &self.columns {
+            let computed;
+            let datum = match part.expression() {
+                Some(at) => {
+                    computed = eval(&self.bound.expressions[at].0, row)?;
+                    &computed
+                }
+                None => &row[part.column as usize],
+            };
+            nulls |= datum.is_null();
+            key::write(datum, part.descending, &mut key);
+        }
+        let unique = self.unique && !nulls;
+        if !unique {
+            key.extend(row_key);
+        }
+        let mut value = Vec::with_capacity(row_key.len());
+        if !self.included.is_empty() {
+            row::write_length(row_key.len(), &mut value);
+        }
+        value.extend(row_key);
+        if !self.included.is_empty() {
+            let included: Vec<usize> = self.included.iter().map(|at| *at as usize).collect();
+            row::encode_columns(&included, row, &mut value);
+        }
+        Ok(Some(Entry { key, unique, value }))
+    }
+
+    /// Splits the value of an entry: the row's key, and the included columns.
+    fn split<'v>(&self, value: &'v [u8]) -> Result<(&'v [u8], &'v [u8]), SqlError> {
+        match self.included.is_empty() {
+            true => Ok((value, &[])),
+            false => row::split(value),
+        }
+    }
+
+    /// Returns the row's key, without prefix, of an entry's value.
+    pub(crate) fn row_key<'v>(&self, value: &'v [u8]) -> Result<&'v [u8], SqlError> {
+        Ok(self.split(value)?.0)
+    }
+
+    /// True if its entries hold the wanted columns. The commit timestamp, behind the columns, is
+    /// the row's alone.
+    pub(crate) fn covers(&self, table: &Table, wanted: &[bool]) -> bool {
+        let has = |column: usize| {
+            let is_part = |part: &IndexPart| part.column() == Some(column);
+            let in_key = |index: &Index| index.columns.iter().any(is_part);
+            let is_exact = || key::is_exact(table.columns[column].ty);
+            let is_in_keys = || in_key(self) || table.primary.as_ref().is_some_and(in_key);
+            self.included.contains(&(column as u32)) || (is_exact() && is_in_keys())
+        };
+        let columns = table.columns.len();
+        let mut all = wanted.iter().enumerate().filter(|(_, wanted)| **wanted);
+        all.all(|(at, _)| at > columns || (at < columns && has(at)))
+    }
+
+    /// Returns a row as far as an entry holds it, and the row's key. `entry` is the entry's key
+    /// without its storage's prefix.
+    pub(crate) fn decode(
+        &self,
+        table: &Table,
+        entry: &[u8],
+        value: &[u8],
+        wanted: &[bool],
+    ) -> Result<(Vec<u8>, Vec<Datum>), SqlError> {
+        let mut row = vec![Datum::Null; table.columns.len()];
+        let (suffix, included) = self.split(value)?;
+        let primary = table.primary.as_ref().map(|primary| (primary, suffix));
+        for (index, bytes) in [(self, entry)].into_iter().chain(primary) {
+            let mut reader = key::Reader::new(bytes);
+            for part in &index.columns {
+                match part.column() {
+                    Some(column) if wanted[column] && key::is_exact(table.columns[column].ty) => {
+                        row[column] = reader.read(table.columns[column].ty, part.descending)?;
+                    }
+                    _ => reader.skip(part.descending)?,
+                }
+            }
+        }
+        if !included.is_empty() {
+            let columns: Vec<usize> = self.included.iter().map(|at| *at as usize).collect();
+            row::decode_columns(table, &columns, included, wanted, &mut row)?;
+        }
+        let mut key = kv::storage_prefix(table.storage);
+        key.extend(suffix);
+        Ok((key, row))
+    }
+}
+
+/// Evaluates an immutable expression, which needs no session.
+fn eval(expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
+    static FACTS: LazyLock<Facts> = LazyLock::new(Facts::default);
+    expr.eval(row, &Scope { params: &[], now_us: 0, session: &FACTS, catalog: None })
+}
+
+fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {
+    let mut is_mutable = false;
+    expr.walk(&mut |part| {
+        if let Expr::Call(function, _) = part {
+            is_mutable |= function.volatility != Volatility::Immutable;
+        }
+    });
+    if expr.has_subquery() {
+        return Err(SqlError::unsupported(format!("a subquery in an {what}")));
+    }
+    if is_mutable {
+        let message = format!("functions in {what} must be marked IMMUTABLE");
+        return Err(SqlError::new("42P17", message));
+    }
+    Ok(())
+}
