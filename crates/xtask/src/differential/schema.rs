@@ -36,8 +36,10 @@ pub enum KeyKind {
 pub struct Key {
     /// The kind.
     pub kind: KeyKind,
-    /// The names of its columns.
+    /// The names of its columns, and of an index that is not unique perhaps an expression.
     pub columns: Vec<String>,
+    /// The clauses behind the columns: INCLUDE and WHERE.
+    pub clauses: String,
 }
 
 impl Key {
@@ -58,6 +60,8 @@ pub struct Table {
     pub keys: Vec<Key>,
     /// The rows; one value for each column.
     pub rows: Vec<Vec<Value>>,
+    /// True if it is analyzed once the rows are there.
+    pub analyzed: bool,
 }
 
 impl Table {
@@ -68,7 +72,8 @@ impl Table {
         let mut indexes = Vec::new();
         for (at, key) in self.keys.iter().enumerate() {
             let index = |unique| {
-                format!("CREATE {unique}INDEX {0}_{at} ON {0} ({1})", self.name, list(key))
+                let (name, list) = (&self.name, list(key));
+                format!("CREATE {unique}INDEX {name}_{at} ON {name} ({list}){}", key.clauses)
             };
             match key.kind {
                 KeyKind::Primary => parts.push(format!("PRIMARY KEY ({})", list(key))),
@@ -86,6 +91,9 @@ impl Table {
             };
             let rows: Vec<String> = self.rows.iter().map(row).collect();
             statements.push(format!("INSERT INTO {} VALUES {}", self.name, rows.join(", ")));
+        }
+        if self.analyzed {
+            statements.push(format!("ANALYZE {}", self.name));
         }
         statements
     }
@@ -136,10 +144,18 @@ impl Generator<'_> {
                 let mut names: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
                 let size = 1 + self.below(names.len().min(2));
                 let of_key = (0..size).map(|_| names.remove(self.below(names.len()))).collect();
-                keys.push(Key { kind, columns: of_key });
+                let mut key = Key { kind, columns: of_key, clauses: String::new() };
+                self.extend(&mut key, &columns);
+                keys.push(key);
             }
         }
-        let mut table = Table { name: format!("t{number}"), columns, keys, rows: Vec::new() };
+        let mut table = Table {
+            name: format!("t{number}"),
+            columns,
+            keys,
+            rows: Vec::new(),
+            analyzed: self.chance(0.5),
+        };
         let size = if self.chance(0.12) { 0 } else { 1 + self.below(9) };
         for _ in 0..size {
             let columns = table.columns.clone();
@@ -154,6 +170,44 @@ impl Generator<'_> {
             }
         }
         table
+    }
+
+    /// Gives an index included columns, a predicate, or an expression.
+    fn extend(&mut self, key: &mut Key, columns: &[Column]) {
+        if !matches!(key.kind, KeyKind::Index | KeyKind::UniqueIndex) {
+            return;
+        }
+        if self.chance(0.3) {
+            let free: Vec<&Column> =
+                columns.iter().filter(|column| !key.columns.contains(&column.name)).collect();
+            if !free.is_empty() {
+                key.clauses = format!(" INCLUDE ({})", self.pick(&free).name);
+            }
+        }
+        if key.kind == KeyKind::UniqueIndex {
+            return;
+        }
+        let column = self.pick(columns).clone();
+        if self.chance(0.3) {
+            let condition = match self.below(3) {
+                0 => format!("{} IS NOT NULL", column.name),
+                1 => format!("{} IS NULL", column.name),
+                _ => {
+                    let text = Some(self.pick(column.of.domain()).to_string());
+                    let value = Value { of: column.of, text, bare: false };
+                    format!("{} >= {}", column.name, value.cell())
+                }
+            };
+            key.clauses += &format!(" WHERE {condition}");
+        }
+        let expression = match column.of {
+            SqlType::Text => Some(format!("lower({})", column.name)),
+            SqlType::Int4 => Some(format!("({} % 7)", column.name)),
+            _ => None,
+        };
+        if let Some(expression) = expression.filter(|_| self.chance(0.3)) {
+            key.columns[0] = expression;
+        }
     }
 
     fn column(&mut self, others: &[Column]) -> Column {
