@@ -36,7 +36,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     clients: Vec<u32>,
     /// The rows: single (one node), replicated (three replicas), put (three replicas, also beside
-    /// etcd), idle, groups (idle ones), flat, hybrid_time (each mode beside spanner).
+    /// etcd), join (by keys), plan (small statements, planned each time), idle, groups (idle ones),
+    /// flat, hybrid_time (each mode beside spanner).
     #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
     rows: Vec<String>,
     /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
@@ -136,6 +137,12 @@ pub fn run(options: &Options) -> Result<(), String> {
                 let servers = [meridian(&binary, &three, 3, &[])?, postgres.start(&three, 2)?];
                 compare(&mut report, options, &servers, &[Script::TpcB], folder.path())?;
             }
+            "join" => {
+                shop(&mut report, options, &binary, folder.path(), &[Script::Join, Script::Newest])?
+            }
+            "plan" => {
+                shop(&mut report, options, &binary, folder.path(), &[Script::Plan, Script::Exists])?
+            }
             "put" => put(&mut report, options, &binary, folder.path())?,
             "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1, &[])?),
             "groups" => groups(
@@ -147,7 +154,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             "hybrid_time" => hybrid_time::run(&mut report, options, &binary, folder.path())?,
             other => {
                 return Err(format!(
-                    "--rows {other}: there are single, replicated, put, idle, groups, flat and hybrid_time"
+                    "--rows {other}: there are single, replicated, put, join, plan, idle, groups, flat and hybrid_time"
                 ));
             }
         }
@@ -182,6 +189,41 @@ fn compare(
         pgbench::init(&server.target, options.scale)?;
         report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
     }
+    run_scripts(report, options, servers, scripts, folder)
+}
+
+/// Measures joins over customers, orders and lines on one node.
+fn shop(
+    report: &mut Report,
+    options: &Options,
+    binary: &std::path::Path,
+    folder: &std::path::Path,
+    scripts: &[Script],
+) -> Result<(), String> {
+    let home = tempfile::Builder::new().prefix("shop-").tempdir_in(folder);
+    let home = home.map_err(|error| error.to_string())?;
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(home.path(), open).map_err(|error| error.to_string())?;
+    let postgres = peer(report)?;
+    let servers = [meridian(binary, home.path(), 1, &[])?, postgres.start(home.path(), 0)?];
+    for server in &servers {
+        let began = Instant::now();
+        eprintln!("{}: filling tables …", server.name);
+        for statement in pgbench::shop() {
+            pgbench::sql(&server.target, &statement)?;
+        }
+        report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
+    }
+    run_scripts(report, options, &servers, scripts, folder)
+}
+
+fn run_scripts(
+    report: &mut Report,
+    options: &Options,
+    servers: &[Server; 2],
+    scripts: &[Script],
+    folder: &std::path::Path,
+) -> Result<(), String> {
     report.line("");
     report.line("| what | clients | server | tps | ratio | p50 ms | p99 ms | failed | CPU µs/txn | disk bytes/txn | fsyncs/txn | others' cores |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");

@@ -12,19 +12,89 @@ pub enum Script {
     TpcB,
     /// Writes one row by its key, whether or not it exists: a key-value store's put.
     Put,
+    /// Joins a customer with its orders and their lines.
+    Join,
+    /// Returns the newest orders of all customers, with the customers' names.
+    Newest,
+    /// Counts a customer's orders that have a large line: EXISTS, by the simple protocol.
+    Exists,
+    /// Joins two rows by their keys, by the simple protocol: planned each time.
+    Plan,
 }
 
 /// The number of keys that [`Script::Put`] writes, and the size of its values.
 pub const KEYS: u32 = 100_000;
 pub const VALUE_BYTES: usize = 256;
 
+/// The tables of the scripts that join: statements that create and fill them.
+pub fn shop() -> Vec<String> {
+    let (customers, orders, lines) = (CUSTOMERS, CUSTOMERS * 15, CUSTOMERS * 50);
+    let mut statements = vec![
+        "CREATE TABLE customers (id int PRIMARY KEY, name text)".to_owned(),
+        "CREATE TABLE orders (id int PRIMARY KEY, customer int, placed int)".to_owned(),
+        "CREATE TABLE lines (id int PRIMARY KEY, order_id int, amount int)".to_owned(),
+        "CREATE INDEX orders_customer ON orders (customer)".to_owned(),
+        "CREATE INDEX orders_placed ON orders (placed)".to_owned(),
+        "CREATE INDEX lines_order ON lines (order_id)".to_owned(),
+    ];
+    // In parts, since a transaction holds its writes in memory.
+    const PART: u32 = 5_000;
+    for (table, count, values) in [
+        ("customers", customers, "g, 'customer ' || g".to_owned()),
+        ("orders", orders, format!("g, g % {customers} + 1, (g * 7919) % 1000003")),
+        ("lines", lines, format!("g, g % {orders} + 1, g % 100")),
+    ] {
+        for first in (1..=count).step_by(PART as usize) {
+            let last = count.min(first + PART - 1);
+            statements.push(format!(
+                "INSERT INTO {table} SELECT {values} FROM generate_series({first}, {last}) g"
+            ));
+        }
+        statements.push(format!("ANALYZE {table}"));
+    }
+    statements
+}
+
+/// The number of customers.
+pub const CUSTOMERS: u32 = 2_000;
+
 impl Script {
+    /// Returns the text of a script that is not one of pgbench's own.
+    fn text(self) -> Option<String> {
+        let customer = format!("\\set id random(1, {CUSTOMERS})\n");
+        Some(match self {
+            Script::SelectOnly | Script::TpcB => return None,
+            Script::Put => {
+                let value = "x".repeat(VALUE_BYTES);
+                format!(
+                    "\\set k random(1, {KEYS})\nINSERT INTO kv VALUES (:k, '{value}') ON CONFLICT (k) DO UPDATE SET v = '{value}';\n"
+                )
+            }
+            Script::Join => customer + "SELECT c.name, o.id, l.amount FROM customers c JOIN orders o ON o.customer = c.id JOIN lines l ON l.order_id = o.id WHERE c.id = :id;\n",
+            Script::Newest => "SELECT o.id, c.name FROM orders o JOIN customers c ON c.id = o.customer ORDER BY o.placed DESC LIMIT 20;\n".to_owned(),
+            Script::Exists => customer + "SELECT count(*) FROM orders o WHERE o.customer = :id AND EXISTS (SELECT FROM lines l WHERE l.order_id = o.id AND l.amount > 90);\n",
+            Script::Plan => customer + "SELECT c.name, o.placed FROM orders o JOIN customers c ON c.id = o.customer WHERE o.id = :id;\n",
+        })
+    }
+
+    /// Returns pgbench's name of the protocol.
+    fn protocol(self) -> &'static str {
+        match self {
+            Script::Exists | Script::Plan => "simple",
+            _ => "prepared",
+        }
+    }
+
     /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Script::SelectOnly => "select-only",
             Script::TpcB => "TPC-B",
             Script::Put => "put",
+            Script::Join => "customer ⋈ orders ⋈ lines",
+            Script::Newest => "newest orders ⋈ customer",
+            Script::Exists => "EXISTS, planned each time",
+            Script::Plan => "small join, planned each time",
         }
     }
 }
@@ -120,7 +190,7 @@ pub fn run(
     command.args([
         "-n",
         "-M",
-        "prepared",
+        script.protocol(),
         "-c",
         &clients.to_string(),
         "-j",
@@ -128,18 +198,13 @@ pub fn run(
     ]);
     command.args(["-T", &seconds.to_string(), "--max-tries=1", "-l", "--sampling-rate=0.05"]);
     command.arg(format!("--log-prefix={}", prefix.display()));
-    match script {
-        Script::SelectOnly => drop(command.arg("-S")),
-        Script::TpcB => {}
-        Script::Put => {
-            let file = folder.join("put.sql");
-            let value = "x".repeat(VALUE_BYTES);
-            let text = format!(
-                "\\set k random(1, {KEYS})\nINSERT INTO kv VALUES (:k, '{value}') ON CONFLICT (k) DO UPDATE SET v = '{value}';\n"
-            );
-            std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-            command.arg("-f").arg(file);
-        }
+    if script == Script::SelectOnly {
+        command.arg("-S");
+    }
+    if let Some(text) = script.text() {
+        let file = folder.join("script.sql");
+        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        command.arg("-f").arg(file);
     }
     let output =
         command.arg("postgres").output().map_err(|error| format!("cannot run pgbench: {error}"))?;
