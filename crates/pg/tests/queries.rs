@@ -3,34 +3,12 @@
 
 mod common;
 
-use common::Memory;
 use futures::{StreamExt, TryStreamExt, pin_mut};
-use meridian_sql::{Engine, QueryMemory};
+use meridian_sql::QueryMemory;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
-
-struct One(Arc<Engine>);
-
-impl meridian_pg::Databases for One {
-    fn engine<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
-        let found = (self.0.name() == name).then(|| self.0.clone());
-        Box::pin(std::future::ready(Ok(found)))
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec![self.0.name().to_owned()]
-    }
-}
-
-async fn start(memory: Arc<QueryMemory>) -> common::Running {
-    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_memory(memory);
-    common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
-}
 
 fn state(error: &tokio_postgres::Error) -> &str {
     error.code().map_or("none", |code| code.code())
@@ -38,7 +16,7 @@ fn state(error: &tokio_postgres::Error) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_type_passes_through_unharmed() {
-    let server = start(Arc::default()).await;
+    let server = common::start_with_memory(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -51,8 +29,7 @@ async fn every_type_passes_through_unharmed() {
         )
         .await
         .expect("rows");
-    // The simple path runs the first, a plan of operators the second: the same rows, the same
-    // types.
+    // A scan and a join: the same rows, the same types.
     let own = "SELECT * FROM all_types ORDER BY k";
     let other = "SELECT x.* FROM (SELECT * FROM all_types) x JOIN (SELECT 1 AS one) y ON y.one = 1 ORDER BY k";
     let shown = |rows: Vec<tokio_postgres::SimpleQueryMessage>| format!("{rows:?}");
@@ -77,7 +54,7 @@ async fn every_type_passes_through_unharmed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_take_the_types_of_what_they_meet() {
-    let server = start(Arc::default()).await;
+    let server = common::start_with_memory(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -113,7 +90,7 @@ async fn parameters_take_the_types_of_what_they_meet() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_sees_its_own_writes_and_goes_on_after_a_query() {
-    let server = start(Arc::default()).await;
+    let server = common::start_with_memory(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
@@ -134,7 +111,7 @@ async fn a_transaction_sees_its_own_writes_and_goes_on_after_a_query() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
-    let server = start(Arc::new(QueryMemory::of(4 << 20))).await;
+    let server = common::start_with_memory(Arc::new(QueryMemory::of(4 << 20))).await;
     let client = server.client().await;
     let sorted = "SELECT i, i::text || repeat('x', 50) FROM generate_series(1, 1000000) AS i ORDER BY 2 DESC";
     let failed = client.query(sorted, &[]).await.expect_err("more than it may hold");
@@ -154,7 +131,7 @@ async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_query_ends_and_its_transaction_rolls_back_to_a_savepoint() {
-    let server = start(Arc::default()).await;
+    let server = common::start_with_memory(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -181,7 +158,7 @@ async fn a_cancelled_query_ends_and_its_transaction_rolls_back_to_a_savepoint() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
-    let server = start(Arc::new(QueryMemory::of(64 << 20))).await;
+    let server = common::start_with_memory(Arc::new(QueryMemory::of(64 << 20))).await;
     for _ in 0..3 {
         let client = server.client().await;
         let sql =
@@ -199,7 +176,7 @@ async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conditions_on_keys_narrow_a_scan() {
-    let server = start(Arc::default()).await;
+    let server = common::start_with_memory(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(
@@ -236,7 +213,7 @@ async fn conditions_on_keys_narrow_a_scan() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_by_query_take_parameters() {
-    let server = start(Arc::default()).await;
+    let server = common::start_with_memory(Arc::default()).await;
     let client = server.client().await;
     client
         .batch_execute(

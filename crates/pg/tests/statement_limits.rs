@@ -2,32 +2,13 @@
 
 mod common;
 
-use common::Memory;
-use meridian_sql::Engine;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-struct One(Arc<Engine>);
-
-impl meridian_pg::Databases for One {
-    fn engine<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
-        let found = (self.0.name() == name).then(|| self.0.clone());
-        Box::pin(std::future::ready(Ok(found)))
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec![self.0.name().to_owned()]
-    }
-}
-
 async fn start() -> common::Running {
-    let engine = Engine::new("meridian", Arc::new(Memory::default()));
-    common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
+    common::start_with_memory(Arc::default()).await
 }
 
 /// Returns the SQLSTATE of a failed statement; "ok" if it succeeds.

@@ -2,34 +2,18 @@
 
 mod common;
 
-use common::{Memory, PATIENCE};
-use futures::future::BoxFuture;
-use meridian_pg::Databases;
+use common::{Engines, Memory, PATIENCE};
 use meridian_sql::Engine;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A database whose statistics the server looks after.
-struct One(Arc<Engine>);
-
-impl Databases for One {
-    fn engine<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
-        Box::pin(std::future::ready(Ok(Some(self.0.clone()))))
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec![self.0.name().to_owned()]
-    }
-
-    fn open_engines(&self) -> Vec<Arc<Engine>> {
-        vec![self.0.clone()]
-    }
-}
-
 #[tokio::test]
 async fn a_table_that_has_changed_is_analyzed_and_kept_plans_are_made_again() {
     let engine = Arc::new(Engine::new("meridian", Arc::new(Memory::default())));
-    let server = common::start_over(common::local(), Arc::new(One(engine))).await;
+    let server = {
+        let engines = Engines { all: vec![engine], analyzes: true };
+        common::start_over(common::local(), Arc::new(engines)).await
+    };
     let client = server.client().await;
     client
         .batch_execute("create table t(a int primary key, b int, c int); create index t_b on t(b)")

@@ -5,7 +5,7 @@ mod memory;
 
 use bytes::{Buf, BufMut, BytesMut};
 use meridian_pg::{Counters, Databases, Options, Server};
-use meridian_sql::Engine;
+use meridian_sql::{Engine, QueryMemory};
 use meridian_systems::Protocol;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,19 +21,28 @@ pub use memory::Memory;
 /// The time limit of any step of these tests.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Two(Vec<Arc<Engine>>);
+/// Databases of a test.
+pub struct Engines {
+    pub all: Vec<Arc<Engine>>,
+    /// True if the server looks after their statistics, at times of its own.
+    pub analyzes: bool,
+}
 
-impl Databases for Two {
+impl Databases for Engines {
     fn engine<'a>(
         &'a self,
         name: &'a str,
     ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
-        let found = self.0.iter().find(|engine| engine.name() == name).cloned();
+        let found = self.all.iter().find(|engine| engine.name() == name).cloned();
         Box::pin(std::future::ready(Ok(found)))
     }
 
     fn names(&self) -> Vec<String> {
-        self.0.iter().map(|engine| engine.name().to_owned()).collect()
+        self.all.iter().map(|engine| engine.name().to_owned()).collect()
+    }
+
+    fn open_engines(&self) -> Vec<Arc<Engine>> {
+        if self.analyzes { self.all.clone() } else { Vec::new() }
     }
 }
 
@@ -56,14 +65,20 @@ pub async fn start() -> Running {
 pub async fn start_with(options: Options) -> Running {
     let engines = ["meridian", "postgres"]
         .map(|name| Arc::new(Engine::new(name, Arc::new(Memory::default()))));
-    start_over(options, Arc::new(Two(engines.into()))).await
+    start_over(options, Arc::new(Engines { all: engines.into(), analyzes: false })).await
 }
 
 /// Starts a server over databases of a protocol.
 pub async fn start_by(protocol: &'static Protocol) -> Running {
     let engines = ["meridian", "postgres"]
         .map(|name| Arc::new(Engine::new(name, Arc::new(Memory::of(protocol)))));
-    start_over(local(), Arc::new(Two(engines.into()))).await
+    start_over(local(), Arc::new(Engines { all: engines.into(), analyzes: false })).await
+}
+
+/// Starts a server over one database in memory, with this limit of the memory of queries.
+pub async fn start_with_memory(memory: Arc<QueryMemory>) -> Running {
+    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_memory(memory);
+    start_over(local(), Arc::new(Engines { all: vec![Arc::new(engine)], analyzes: false })).await
 }
 
 pub async fn start_over(options: Options, databases: Arc<dyn Databases>) -> Running {

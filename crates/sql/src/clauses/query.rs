@@ -1,12 +1,12 @@
-//! Clauses of a query: whether it has only those that the simple path reads. Any other query goes
-//! to the plan of operators, which reads its clauses or rejects them.
+//! Clauses of a query: whether it is plain enough for its rows to be locked, or for INSERT to take
+//! its values. Other queries go to the binder, which reads their clauses or rejects them.
 
 use sqlparser::ast::{
     GroupByExpr, LimitClause, ObjectName, OrderByKind, Query, Select, SetExpr, TableAlias,
     TableFactor, Values,
 };
 
-/// Returns the SELECT of a query that has no other clauses than the simple path reads.
+/// Returns the SELECT of a query without WITH, FETCH, named windows and other dialects' clauses.
 pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
     let Query {
         with: None,
