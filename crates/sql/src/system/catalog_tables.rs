@@ -161,37 +161,43 @@ fn user(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    let mut relation =
-        |id: u32, name: &str, kind: &str, access: u32, columns: usize, has_index: bool| {
-            out.row(&[
-                ("oid", id.into()),
-                ("relname", name.into()),
-                ("relnamespace", PUBLIC.into()),
-                ("relowner", OWNER.into()),
-                ("relam", access.into()),
-                ("relfilenode", id.into()),
-                ("reltuples", (-1).into()),
-                ("relhasindex", has_index.into()),
-                ("relpersistence", "p".into()),
-                ("relkind", kind.into()),
-                ("relnatts", (columns as i32).into()),
-                ("relispopulated", true.into()),
-                ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
-            ]);
-        };
     for table in &context.catalog.tables {
-        relation(
-            table.id,
-            &table.name,
-            "r",
-            HEAP,
-            table.columns.len(),
-            table.keys().next().is_some(),
-        );
+        let has_index = table.keys().next().is_some();
+        // -1 stands for a number that is not known.
+        let rows = table.statistics.as_ref().map_or(-1, |statistics| statistics.rows as i64);
+        let width = table.columns.len();
+        relation(out, table.id, &table.name, ("r", HEAP, width), (has_index, rows));
         for index in table.keys() {
-            relation(index.id, &index.name, "i", BTREE, index.columns.len(), false);
+            let width = index.columns.len() + index.included.len();
+            relation(out, index.id, &index.name, ("i", BTREE, width), (false, rows));
         }
     }
+}
+
+/// Writes a relation: its kind, access method and number of columns; whether it has an index, and
+/// its number of rows.
+fn relation(
+    out: &mut Writer<'_>,
+    id: u32,
+    name: &str,
+    (kind, access, width): (&str, u32, usize),
+    (has_index, rows): (bool, i64),
+) {
+    out.row(&[
+        ("oid", id.into()),
+        ("relname", name.into()),
+        ("relnamespace", PUBLIC.into()),
+        ("relowner", OWNER.into()),
+        ("relam", access.into()),
+        ("relfilenode", id.into()),
+        ("reltuples", rows.into()),
+        ("relhasindex", has_index.into()),
+        ("relpersistence", "p".into()),
+        ("relkind", kind.into()),
+        ("relnatts", (width as i32).into()),
+        ("relispopulated", true.into()),
+        ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
+    ]);
 }
 
 fn collation(_: &SystemContext<'_>, out: &mut Writer<'_>) {

@@ -38,6 +38,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Facts;
 use crate::kv;
+use crate::statistics;
 use crate::types::Type;
 use layout::LAYOUTS;
 use meridian_txn::{Lock, Transaction};
@@ -245,7 +246,14 @@ pub(crate) async fn rows(
     facts: &Facts,
 ) -> Result<Vec<Vec<Datum>>, SqlError> {
     let Some(rows) = rows_of(table) else { return Ok(Vec::new()) };
-    let catalog = load(txn).await?;
+    let mut catalog = load(txn).await?;
+    if table.name == "pg_class" {
+        // It shows the numbers of rows.
+        for table in &mut catalog.tables {
+            let statistics = statistics::read(txn, table.id).await?;
+            Arc::make_mut(table).statistics = statistics.map(Arc::new);
+        }
+    }
     let mut writer = Writer::new(table);
     rows(&SystemContext { catalog: &catalog, facts }, &mut writer);
     Ok(writer.rows)
