@@ -167,11 +167,18 @@ impl Table {
         Some(out)
     }
 
+    fn encode(&self) -> Vec<u8> {
+        let mut table = self.clone();
+        table.indexes.iter_mut().for_each(Index::mark);
+        minicbor::to_vec(table).expect("invariant: writing to memory does not fail")
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Result<Table, SqlError> {
         let wrong = |why: &dyn std::fmt::Display| {
             SqlError::corrupted(format!("a table's descriptor: {why}"))
         };
         let mut table: Table = minicbor::decode(bytes).map_err(|e| wrong(&e))?;
+        table.indexes.iter_mut().for_each(Index::unmark);
         let parts = table.primary.iter().chain(&table.indexes).flat_map(|index| &index.columns);
         let is_missing = |column: usize| column >= table.columns.len();
         let missing = parts.into_iter().filter_map(|part| part.column()).any(is_missing);
@@ -424,8 +431,7 @@ pub(crate) fn put_name(
 
 /// Writes a descriptor and its version.
 pub(crate) fn put_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
-    let bytes = minicbor::to_vec(table).expect("invariant: writing to memory does not fail");
-    txn.put(kv::descriptor_key(table.id), Some(kv::to_value(bytes)))?;
+    txn.put(kv::descriptor_key(table.id), Some(kv::to_value(table.encode())))?;
     Ok(txn
         .put(kv::version_key(table.id), Some(kv::to_value(table.version.to_be_bytes().to_vec())))?)
 }
@@ -433,4 +439,33 @@ pub(crate) fn put_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), 
 /// Marks a storage as unused, for VACUUM.
 pub(crate) fn drop_storage(txn: &mut dyn Transaction, storage: u32) -> Result<(), SqlError> {
     Ok(txn.put(kv::dropped_key(storage), Some(kv::to_value(Vec::new())))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::IndexPart;
+
+    #[test]
+    fn a_release_that_does_not_know_an_index_refuses_its_table() {
+        let column = |name: &str| ColumnDef {
+            name: name.into(),
+            ty: Type::Int4,
+            not_null: false,
+            default: None,
+        };
+        let mut table = Table::new(7, "t", vec![column("a"), column("b")]);
+        let part = IndexPart { column: 1, descending: true };
+        let plain = Index::new(8, "plain".into(), vec![part], false);
+        table.indexes = vec![plain.clone(), plain.clone(), plain];
+        table.indexes[1].predicate = Some("a > 3".into());
+        table.indexes[2].included = vec![0];
+        table.bind_indexes().expect("bound");
+        let bytes = table.encode();
+        assert_eq!(Table::decode(&bytes).expect("known"), table);
+        // Earlier releases refuse the number of a column that is not there.
+        let raw: Table = minicbor::decode(&bytes).expect("CBOR");
+        let refused = |index: &Index| index.columns.iter().any(|part| part.column >= 2);
+        assert_eq!(raw.indexes.iter().map(refused).collect::<Vec<_>>(), [false, true, true]);
+    }
 }

@@ -87,6 +87,9 @@ pub(crate) struct Entry {
 impl IndexPart {
     /// The number from which on parts are expressions.
     pub const EXPRESSIONS: u32 = 1 << 31;
+    /// A part that is none: releases that know no predicates and no included columns refuse it, and
+    /// with it the table, whose entries they would write wrongly.
+    const MARK: IndexPart = IndexPart { column: u32::MAX, descending: false };
 
     /// Returns the number of its column; `None` for an expression.
     pub fn column(self) -> Option<usize> {
@@ -112,6 +115,18 @@ impl Index {
             predicate: None,
             bound: Bound::default(),
         }
+    }
+
+    /// Makes earlier releases refuse it, if they would not understand it.
+    pub(crate) fn mark(&mut self) {
+        if self.predicate.is_some() || !self.included.is_empty() {
+            self.columns.push(IndexPart::MARK);
+        }
+    }
+
+    /// Undoes [`mark`](Self::mark).
+    pub(crate) fn unmark(&mut self) {
+        self.columns.retain(|part| *part != IndexPart::MARK);
     }
 
     /// Binds the expressions and the predicate to a table. Must be called after every change of
