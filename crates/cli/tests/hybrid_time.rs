@@ -85,7 +85,7 @@ async fn a_session_chooses_what_its_commits_wait_for() {
     assert!(took >= WAIT, "{took:?}");
     let lines = one.simple_query("EXPLAIN ANALYZE UPDATE t SET n = 3").await.expect("explained");
     let lines = format!("{lines:?}");
-    assert!(lines.contains("then commit wait") && !lines.contains("commit wait 0.0"), "{lines}");
+    assert!(lines.contains("Commit Wait: ") && !lines.contains("Commit Wait: 0.0"), "{lines}");
     one.batch_execute("SET meridian.consistency = 'none'; UPDATE t SET n = 4").await.unwrap();
 
     let (code, why) = refused(&one, "SET meridian.consistency = 'eventual'").await;

@@ -156,3 +156,32 @@ async fn the_statement_of_a_client_that_has_gone_ends() {
     holder.batch_execute("COMMIT").await.expect("commits");
     assert_eq!(first(&holder, "SELECT rank FROM job WHERE id = 1").await, ["9"]);
 }
+
+/// NOWAIT holds for all rows of a long result. What a statement writes besides is locked as always:
+/// neither NOWAIT nor SKIP LOCKED goes beyond the query's own rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nowait_and_skip_locked_hold_for_the_rows_of_their_query_alone() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    jobs(&one).await;
+    one.batch_execute(
+        "CREATE TABLE long (id int PRIMARY KEY); INSERT INTO long SELECT generate_series(1, 3000);
+         CREATE TABLE archive (id int PRIMARY KEY)",
+    )
+    .await
+    .expect("is made");
+    one.batch_execute("BEGIN; DELETE FROM long WHERE id = 2500; INSERT INTO archive VALUES (4)")
+        .await
+        .expect("holds");
+    let all = first(&other, "SELECT id FROM long FOR UPDATE NOWAIT").await;
+    assert_eq!(all, ["55P03"], "{} rows", all.len());
+    other.batch_execute("SET lock_timeout = '300ms'").await.expect("is set");
+    for clause in ["NOWAIT", "SKIP LOCKED"] {
+        let began = std::time::Instant::now();
+        let insert =
+            format!("INSERT INTO archive SELECT id FROM job WHERE id = 4 FOR UPDATE {clause}");
+        assert_eq!(first(&other, &insert).await, ["55P03"], "{clause}");
+        assert!(began.elapsed() >= Duration::from_millis(250), "{clause}: it waited for the key");
+    }
+    one.batch_execute("ROLLBACK").await.expect("ends");
+}

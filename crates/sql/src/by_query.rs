@@ -19,7 +19,7 @@ use crate::memory::{Held, weight};
 use crate::names;
 use crate::physical;
 use crate::{kv, row, write};
-use meridian_txn::{Lock, Transaction};
+use meridian_txn::{Lock, Locking, Transaction};
 use sqlparser::ast::{
     self, Expr, Ident, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
 };
@@ -50,7 +50,9 @@ pub(crate) struct ByQuery {
 
 fn literal(expr: &Expr) -> bool {
     match expr {
-        Expr::Value(value) => !matches!(value.value, ast::Value::Number(..)),
+        Expr::Value(value) => {
+            !matches!(value.value, ast::Value::Number(..) | ast::Value::Boolean(_))
+        }
         Expr::Nested(inner) => literal(inner),
         _ => false,
     }
@@ -170,7 +172,7 @@ impl Draft {
         let columns = plan.columns.clone();
         let assigned: Vec<usize> = self.assigned.iter().flatten().copied().collect();
         refuse_unassignable(&table, &columns[keys.min(columns.len())..], &assigned)?;
-        binder.params = plan.params.iter().copied().map(Some).collect();
+        binder.params = plan.inferred.clone();
         binder.add(table.clone(), &self.alias);
         let returning = Returning::compile(binder, &self.returning)?;
         Ok(ByQuery { table, plan, assigned: self.assigned, returning })
@@ -272,6 +274,8 @@ pub(crate) async fn all_rows(
         held.add(more.iter().map(|row| weight(row)).sum())?;
         rows.extend(more);
     }
+    // The statement's own reads wait for locks, whatever its query did (NOWAIT).
+    reader.transaction.set_locking(Locking::Wait);
     if let Some(actuals) = actuals {
         actuals.extend(running.actuals());
     }

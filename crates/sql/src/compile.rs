@@ -210,6 +210,14 @@ async fn compile(
         other => (other, None),
     };
     clauses::statement(statement)?;
+    let has_plan = matches!(
+        statement,
+        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+    );
+    if explained.is_some() && !has_plan {
+        let message = "EXPLAIN is for SELECT, VALUES, INSERT, UPDATE and DELETE";
+        return Err(SqlError::new(state::SYNTAX, message));
+    }
     let mut tables = Vec::new();
     let (plan, params, columns) = match statement {
         Statement::Query(query) => {

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::work::Work;
 use crate::{bind, compile, write};
 use meridian_mvcc::{Key, KeyRange};
-use meridian_txn::{Begin, Lock, Mode, ReadAt};
+use meridian_txn::{Begin, Lock, Locking, Mode, ReadAt};
 use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
 
@@ -78,6 +78,7 @@ impl Session {
             }
             work.fits_snapshot(&engine.cache, &[table.planned()])?;
         };
+        work.txn.set_locking(Locking::Wait);
         // The rows of COPY are not kept, so that the transaction cannot be replayed.
         work.settled = true;
         // An earlier savepoint could roll the rows back.

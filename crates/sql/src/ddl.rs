@@ -239,7 +239,7 @@ fn index_of(table: &Table, columns: &[ast::IndexColumn]) -> Result<Index, SqlErr
                 dml::target_columns(table, std::slice::from_ref(ident))?[0] as u32
             }
             expr => {
-                index.expressions.push(expr.to_string());
+                index.expressions.push(unqualified(expr));
                 IndexPart::EXPRESSIONS + index.expressions.len() as u32 - 1
             }
         };
@@ -540,7 +540,7 @@ async fn declare_index(
         named => dml::target_columns(&table, named)?,
     };
     index.included = included.into_iter().map(|column| column as u32).collect();
-    index.predicate = create.predicate.as_ref().map(|predicate| predicate.to_string());
+    index.predicate = create.predicate.as_ref().map(unqualified);
     let name = create.name.as_ref().map(names::relation).transpose()?;
     if let Some(name) = &name
         && catalog::relation(txn, name).await?.is_some()
@@ -660,6 +660,7 @@ async fn alter_table(
                 txn.put(kv::name_key(&table.name), None)?;
                 catalog::put_name(txn, &name, table.id, table.id)?;
                 table.name = name;
+                table.bind_indexes()?;
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 let column = dml::target_columns(&table, std::slice::from_ref(old_column_name))?[0];
@@ -685,18 +686,29 @@ async fn alter_table(
     change(txn, ids, &before, table)
 }
 
+/// Returns the text of an expression whose columns are named without their table, which may get
+/// another name.
+fn unqualified(expr: &ast::Expr) -> String {
+    let mut expr = expr.clone();
+    let _ = ast::visit_expressions_mut(&mut expr, |part| {
+        if let ast::Expr::CompoundIdentifier(path) = part
+            && let Some(last) = path.pop()
+        {
+            *part = ast::Expr::Identifier(last);
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    expr.to_string()
+}
+
 /// Returns the text of an expression in which a column has another name.
 fn renamed(text: &str, old: &str, new: &ast::Ident) -> Result<String, SqlError> {
     let mut expr = parse::expression(text)?;
     let _ = ast::visit_expressions_mut(&mut expr, |part| {
-        match part {
-            ast::Expr::Identifier(ident) if names::fold(ident) == old => *ident = new.clone(),
-            ast::Expr::CompoundIdentifier(path) => {
-                path.last_mut()
-                    .filter(|last| names::fold(last) == old)
-                    .map(|last| *last = new.clone());
-            }
-            _ => {}
+        if let ast::Expr::Identifier(ident) = part
+            && names::fold(ident) == old
+        {
+            *ident = new.clone();
         }
         std::ops::ControlFlow::<()>::Continue(())
     });

@@ -188,8 +188,14 @@ impl Insert {
                         "INSERT has more expressions than target columns",
                     ));
                 }
+                if !named.is_empty() && columns.len() < targets.len() {
+                    return Err(SqlError::new(
+                        state::SYNTAX,
+                        "INSERT has more target columns than expressions",
+                    ));
+                }
                 refuse_unassignable(&table, &columns, &targets)?;
-                binder.params = plan.params.iter().copied().map(Some).collect();
+                binder.params = plan.inferred.clone();
                 let targets = targets[..columns.len()].to_vec();
                 Source::Query(plan, targets, defaults)
             }
@@ -337,6 +343,15 @@ impl Insert {
                 changed.touched.insert(kv::to_key(key));
             }
             return Returning::take(&self.returning, &row, scope, changed);
+        };
+        // The key that is named decides, even if the row conflicts in another one as well.
+        let named = match &self.conflict {
+            OnConflict::Nothing(Some(index)) | OnConflict::Update { index, .. } => Some(*index),
+            OnConflict::Nothing(None) | OnConflict::Fail => None,
+        };
+        let clash = match named.filter(|named| *named != clash.index) {
+            Some(named) => write::clash_in(txn, table, &row, named).await?.unwrap_or(clash),
+            None => clash,
         };
         match &self.conflict {
             OnConflict::Nothing(index) if index.is_none_or(|index| index == clash.index) => Ok(()),

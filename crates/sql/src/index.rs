@@ -12,7 +12,7 @@
 use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::expr::{Expr, Facts, Scope};
 use crate::function::Volatility;
 use crate::key;
@@ -115,6 +115,13 @@ impl Index {
             predicate: None,
             bound: Bound::default(),
         }
+    }
+
+    /// True if it may be that of a UNIQUE constraint.
+    pub(crate) fn is_constraint(&self) -> bool {
+        let is_plain =
+            self.predicate.is_none() && self.included.is_empty() && self.expressions.is_empty();
+        is_plain && self.unique && self.name.ends_with("_key")
     }
 
     /// Makes earlier releases refuse it, if they would not understand it.
@@ -316,12 +323,16 @@ fn eval(expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
 }
 
 fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {
-    let mut is_mutable = false;
-    expr.walk(&mut |part| {
-        if let Expr::Call(function, _) = part {
-            is_mutable |= function.volatility != Volatility::Immutable;
-        }
+    let (mut is_mutable, mut param) = (false, None);
+    expr.walk(&mut |part| match part {
+        Expr::Call(function, _) => is_mutable |= function.volatility != Volatility::Immutable,
+        Expr::Param(at) => param = Some(*at),
+        _ => {}
     });
+    if let Some(at) = param {
+        let message = format!("there is no parameter ${}", at + 1);
+        return Err(SqlError::new(state::UNDEFINED_PARAMETER, message));
+    }
     if expr.has_subquery() {
         return Err(SqlError::unsupported(format!("a subquery in an {what}")));
     }

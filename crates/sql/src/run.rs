@@ -42,6 +42,8 @@ pub(crate) struct Portal {
     params: Arc<[Datum]>,
     /// The query, once it runs.
     rows: Option<Box<exec::Running>>,
+    /// A row beyond those that were asked for, which tells that they are not the last.
+    ahead: Option<Vec<Datum>>,
     count: u64,
     /// True if the client may know the columns.
     described: bool,
@@ -65,6 +67,7 @@ impl Portal {
             statement,
             params,
             rows: None,
+            ahead: None,
             count: 0,
             described: false,
             analyzed: None,
@@ -78,6 +81,7 @@ impl Portal {
             statement,
             params,
             rows: None,
+            ahead: None,
             count: 0,
             described: false,
             analyzed: None,
@@ -179,11 +183,11 @@ impl Session {
                         && error.is_restart()
                         && self.restarts_transaction(&error).await? =>
                 {
-                    portal.rows = None;
+                    (portal.rows, portal.ahead) = (None, None);
                     portal.count = 0;
                 }
                 Err(error) if error.is_restart() && !goes_on => {
-                    portal.rows = None;
+                    (portal.rows, portal.ahead) = (None, None);
                     portal.count = 0;
                     self.replay(error).await?;
                 }
@@ -327,7 +331,6 @@ impl Session {
         let consistency = self.facts.settings.consistency();
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
         work.txn.set_lock_timeout(lock_timeout);
-        work.txn.set_locking(Locking::Wait);
         work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
         let result = attempt(&self.engine, &self.facts, work, portal, max).await;
@@ -511,7 +514,7 @@ impl Session {
                     if !clean {
                         self.engine.cache.clear();
                     }
-                    self.engine.changes.add(&changed);
+                    self.engine.changes.add(&changed, &self.engine.cache);
                     self.committed_at = Some(at);
                     self.learn(at);
                     return Ok(());
@@ -603,6 +606,7 @@ async fn attempt(
 ) -> Result<Chunk, SqlError> {
     let compiled = portal.compiled.clone().expect("invariant: a portal that runs has a statement");
     let mut compiled = compiled;
+    work.txn.set_locking(Locking::Wait);
     let (mut looks, mut planned) = (0, portal.rows.is_some());
     while !planned {
         planned = !(compiled.provisional && looks == 0)
@@ -723,14 +727,20 @@ async fn run_plan(
             });
             let mut reader = Reader::new(work.txn.as_mut(), scope.session, scope.now_us);
             let (mut rows, mut over, mut bytes) = (Vec::new(), false, 0);
-            while rows.len() < max && !over && bytes < CHUNK_BYTES {
-                match running.next(&mut reader, max - rows.len()).await? {
+            rows.extend(portal.ahead.take());
+            // No row is locked that was not asked for.
+            let most = if plan.locks.is_some() { max } else { max.saturating_add(1) };
+            while rows.len() < most && !over && bytes < CHUNK_BYTES {
+                match running.next(&mut reader, most - rows.len()).await? {
                     Some(more) => {
                         bytes += more.iter().map(|row| weight(row)).sum::<usize>();
                         rows.extend(more);
                     }
                     None => over = true,
                 }
+            }
+            if rows.len() > max {
+                portal.ahead = rows.pop();
             }
             portal.count += rows.len() as u64;
             Ok((rows, over, "SELECT"))

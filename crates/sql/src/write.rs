@@ -71,6 +71,27 @@ pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum]) -> SqlEr
     error.detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
 }
 
+/// Returns the row that conflicts with a new one in one key, `None` being the primary key.
+pub(crate) async fn clash_in(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    row: &[Datum],
+    index: Option<usize>,
+) -> Result<Option<Clash>, SqlError> {
+    let clash = |key: Vec<u8>| Clash { index, key: kv::to_key(key) };
+    let Some(at) = index else {
+        let Some(key) = table.row_key(row) else { return Ok(None) };
+        let there = txn.get(&kv::to_key(key.clone()), Lock::Exclusive).await?;
+        return Ok(there.map(|_| clash(key)));
+    };
+    let index = &table.indexes[at];
+    let Some(Entry { key, unique: true, .. }) = index.entry(row, &[])? else { return Ok(None) };
+    let Some(there) = txn.get(&kv::to_key(key), Lock::Exclusive).await? else { return Ok(None) };
+    let mut key = kv::storage_prefix(table.storage);
+    key.extend(index.row_key(&there)?);
+    Ok(Some(clash(key)))
+}
+
 /// Inserts a row, or returns the conflicting row.
 pub(crate) async fn insert(
     txn: &mut dyn Transaction,
@@ -142,7 +163,7 @@ pub(crate) async fn update(
         txn.put(key.clone(), None)?;
     }
     for (at, index) in table.indexes.iter().enumerate() {
-        let before = index.entry(old, &key[kv::PREFIX..])?;
+        let before = old_entry(index, old, &key[kv::PREFIX..])?;
         let after = index.entry(new, &new_key[kv::PREFIX..])?;
         if before == after {
             continue;
@@ -169,6 +190,15 @@ pub(crate) async fn update(
     Ok(txn.put(new_key, Some(kv::to_value(row::encode(table, new))))?)
 }
 
+/// Returns the entry that an index may have of an existing row. While the index is built there may
+/// be rows for which its expressions fail: they have none.
+fn old_entry(index: &Index, row: &[Datum], suffix: &[u8]) -> Result<Option<Entry>, SqlError> {
+    match index.entry(row, suffix) {
+        Err(_) if index.building.is_some() => Ok(None),
+        entry => entry,
+    }
+}
+
 /// Deletes a row.
 pub(crate) async fn delete(
     txn: &mut dyn Transaction,
@@ -177,7 +207,7 @@ pub(crate) async fn delete(
     row: &[Datum],
 ) -> Result<(), SqlError> {
     for index in &table.indexes {
-        if let Some(entry) = index.entry(row, &key[kv::PREFIX..])? {
+        if let Some(entry) = old_entry(index, row, &key[kv::PREFIX..])? {
             remove_entry(txn, index, entry.key, &key[kv::PREFIX..]).await?;
         }
     }

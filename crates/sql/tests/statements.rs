@@ -313,7 +313,7 @@ fn catalogs_change_inside_transactions() {
     assert_eq!(run(s, "create index by_age on people (age desc)"), ["CREATE INDEX"]);
     assert_eq!(
         run(s, "explain (costs off) select id from people where age = 25")[0],
-        "Index Scan using by_age on people"
+        "Index Only Scan using by_age on people"
     );
     other.bind("", "q", vec![]).unwrap();
     assert_eq!(common::show(&block_on(other.execute("", 0)).unwrap()).len(), 3);

@@ -147,6 +147,9 @@ fn follows(part: &Expr, from: &Expr) -> bool {
         Expr::Compare(op, sides) => {
             let (key, Expr::Const(bound)) = (&sides.0, &sides.1) else { return false };
             let Some((known, Expr::Const(value))) = about(from, key) else { return false };
+            if bound.is_null() {
+                return false;
+            }
             let order = value.order(bound);
             match (op, known) {
                 (_, Compare::Eq) => op.holds(order),

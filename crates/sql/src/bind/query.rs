@@ -34,6 +34,8 @@ pub(crate) struct Query {
     pub(crate) outputs: Vec<ColumnId>,
     pub(crate) columns: Arc<[Column]>,
     pub(crate) params: Arc<[Type]>,
+    /// The types of parameters, as far as the query determines them.
+    pub(crate) inferred: Vec<Option<Type>>,
     /// The number of column ids.
     pub(crate) ids: usize,
     /// The names and types of the columns, by id.
@@ -68,6 +70,7 @@ pub(crate) fn compile(
         outputs: bound.outputs.iter().map(|output| output.id).collect(),
         columns: bound.outputs.iter().map(column).collect(),
         params: binder.param_types(),
+        inferred: binder.params.clone(),
         ids: binder.columns.len(),
         rel: bound.rel,
         locks,

@@ -39,11 +39,12 @@ impl Operator for LockRows {
                         "SKIP LOCKED in a database whose protocol takes no locks",
                     ));
                 }
-                let found = self.input.next(cx, want).await?;
+                let found = self.input.next(cx, want).await;
+                cx.txn.set_locking(Locking::NoWait);
+                let found = found?;
                 if found.is_empty() {
                     break;
                 }
-                cx.txn.set_locking(Locking::NoWait);
                 for row in found {
                     let Datum::Bytes(key) = &row[locked.key] else { continue };
                     let key = kv::to_key(key.to_vec());
@@ -66,6 +67,7 @@ impl Operator for LockRows {
                     }
                 }
             }
+            cx.txn.set_locking(Locking::Wait);
             Ok(rows)
         })
     }

@@ -11,13 +11,15 @@ use crate::system;
 use bytes::Bytes;
 use meridian_mvcc::Key;
 use meridian_txn::{Future, Lock, Locking};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A running scan.
 pub(super) struct Scan {
     plan: Arc<Node>,
     source: Source,
+    /// Rows that were read and not looked at yet: a locked row is kept only once it is returned.
+    waiting: VecDeque<Found>,
 }
 
 enum Source {
@@ -30,7 +32,7 @@ enum Source {
 
 impl Scan {
     pub(super) fn new(plan: Arc<Node>) -> Self {
-        Scan { plan, source: Source::Unopened }
+        Scan { plan, source: Source::Unopened, waiting: VecDeque::new() }
     }
 }
 
@@ -78,18 +80,23 @@ impl physical::Scan {
         row
     }
 
+    /// Sets whether the next read waits for locks.
+    fn set_locking(&self, cx: &mut Context<'_>) -> Result<(), SqlError> {
+        if self.locks.is_some_and(|locks| locks.on_locked == OnLocked::Fail)
+            && !cx.txn.set_locking(Locking::NoWait)
+        {
+            return Err(SqlError::unsupported(
+                "NOWAIT in a database whose protocol takes no locks and has readers wait",
+            ));
+        }
+        Ok(())
+    }
+
     async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
         if !system::is_system(self.table.id) {
             let targets = self.access.targets(&self.table, &cx.scope())?;
             let cursor = Cursor::new(self.access.index, targets, self.backwards);
             let cursor = cursor.keeping(self.locks.is_some()).only(self.access.only);
-            if self.locks.is_some_and(|locks| locks.on_locked == OnLocked::Fail)
-                && !cx.txn.set_locking(Locking::NoWait)
-            {
-                return Err(SqlError::unsupported(
-                    "NOWAIT in a database whose protocol takes no locks and has readers wait",
-                ));
-            }
             return Ok(Source::Stored(Box::new(cursor)));
         }
         let rows = match cx.state.made.get(&self.table.id) {
@@ -141,11 +148,18 @@ impl Operator for Scan {
                 let read = match &mut self.source {
                     Source::Unopened => 0,
                     Source::Stored(cursor) => {
-                        let (table, wanted) = (&scan.table, &scan.wanted);
-                        let lock = scan.locks.map_or(Lock::Shared, |locks| locks.lock);
-                        let found = cursor.next(cx.txn, table, wanted, lock, limit).await?;
-                        let count = found.len();
-                        for mut found in found {
+                        if self.waiting.is_empty() {
+                            scan.set_locking(cx)?;
+                            let (table, wanted) = (&scan.table, &scan.wanted);
+                            let lock = scan.locks.map_or(Lock::Shared, |locks| locks.lock);
+                            self.waiting =
+                                cursor.next(cx.txn, table, wanted, lock, limit).await?.into();
+                        }
+                        let mut count = 0;
+                        while out.len() < want
+                            && let Some(mut found) = self.waiting.pop_front()
+                        {
+                            count += 1;
                             let stored = found.value.take().map(|value| (found.key.clone(), value));
                             let before = out.len();
                             scan.take(&scan.complete(found), cx, &mut out)?;

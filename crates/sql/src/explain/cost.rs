@@ -9,6 +9,8 @@ use crate::physical::{How, Join, Node, Op, Scan, estimated};
 const ROW: f64 = 0.01;
 /// The cost of evaluating a condition or comparing two values.
 const OPERATOR: f64 = 0.0025;
+/// The highest cost that is shown.
+const MOST: f64 = 1e120;
 
 /// The estimated cost of a node, with that of its inputs, and its result.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +49,8 @@ impl Cost {
             Op::Project { .. } => (first.startup, first.total),
             _ => (first.startup, sum + made),
         };
+        // Products of guesses stay finite.
+        let (startup, total) = (startup.min(MOST), total.min(MOST));
         Cost { startup, total, rows: node.rows, width }
     }
 }

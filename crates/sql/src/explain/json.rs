@@ -14,8 +14,12 @@ pub(super) fn document(
     if options.shows_summary() {
         for (name, value) in summary {
             // A time is a number of milliseconds.
-            let number = value.strip_suffix(" ms").unwrap_or(value).parse::<f64>().ok();
-            let value = number.map_or_else(|| json!(value), |number| json!(number));
+            let time = value.strip_suffix(" ms").map(|time| time.parse::<f64>());
+            let value = match (time, value.parse::<u64>()) {
+                (Some(Ok(time)), _) => json!(time),
+                (_, Ok(count)) => json!(count),
+                _ => json!(value),
+            };
             all.insert((*name).into(), value);
         }
     }

@@ -13,6 +13,9 @@ use meridian_txn::Lock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The longest text of a column that is shown in its place, in bytes.
+const LONGEST_TEXT: usize = 1000;
+
 /// Explains a query.
 pub(super) fn of(query: &Query, verbose: bool) -> Explained {
     // Each table and each query is a relation.
@@ -28,6 +31,25 @@ struct Tree<'a> {
     verbose: bool,
     /// The expressions of computed columns, so far.
     computed: BTreeMap<ColumnId, String>,
+}
+
+impl Explained {
+    /// Shows a filter with its input, or above it where that would say something else.
+    fn filtered(self, condition: String, cost: Cost) -> Explained {
+        const APART: [&str; 7] =
+            ["Limit", "Sort", "Unique", "WindowAgg", "Append", "SetOp", "LockRows"];
+        if APART.contains(&self.kind) {
+            let shown = Explained::new("Subquery Scan", cost).detail("Filter", condition);
+            return shown.inputs([self]);
+        }
+        let mut shown = Explained { cost, ..self };
+        let known = shown.details.iter_mut().find(|(name, _)| *name == "Filter");
+        if let Some((_, Detail::Text(known))) = known {
+            *known = format!("({known} AND {condition})");
+            return shown;
+        }
+        shown.detail("Filter", condition)
+    }
 }
 
 impl Tree<'_> {
@@ -67,14 +89,14 @@ impl Tree<'_> {
                 let explained = self.node(input);
                 let cost = cost(&[&explained]);
                 let condition = self.sql(condition, &input.layout);
-                Explained { cost, ..explained }.detail("Filter", condition)
+                explained.filtered(condition, cost)
             }
             Op::Project { input, outputs } => {
                 let explained = self.node(input);
                 for (id, output) in node.layout.iter().zip(outputs) {
                     let text = self.sql(output, &input.layout);
                     if !matches!(output, Expr::Column(at) if input.layout[*at] == *id) {
-                        self.computed.insert(*id, text);
+                        self.compute(*id, text);
                     }
                 }
                 let cost = cost(&[&explained]);
@@ -93,7 +115,7 @@ impl Tree<'_> {
                 let first = node.layout.len() - aggregates.len();
                 for (id, call) in node.layout[first..].iter().zip(aggregates) {
                     let text = self.with_names(&input.layout, |names| aggregate(call, names));
-                    self.computed.insert(*id, text);
+                    self.compute(*id, text);
                 }
                 let (title, strategy) = match (keys.is_empty(), sets) {
                     (true, None) => ("Aggregate", "Plain"),
@@ -123,7 +145,7 @@ impl Tree<'_> {
                     let args: Vec<_> =
                         call.exprs().into_iter().map(|arg| self.sql(arg, &input.layout)).collect();
                     let text = format!("{}({}) OVER (?)", call.name(), args.join(", "));
-                    self.computed.insert(*id, text);
+                    self.compute(*id, text);
                 }
                 Explained::new("WindowAgg", cost(&[&explained])).inputs([explained])
             }
@@ -133,13 +155,10 @@ impl Tree<'_> {
                 let cost = cost(&[&explained]);
                 Explained::new("Unique", cost).list("Group Key", keys).inputs([explained])
             }
-            Op::Sort { input, by, most } => {
+            Op::Sort { input, by, .. } => {
                 let explained = self.node(input);
                 let keys = by.iter().map(|key| self.sort_key(key, &input.layout)).collect();
-                let mut shown = Explained::new("Sort", cost(&[&explained])).list("Sort Key", keys);
-                if most.is_some() {
-                    shown = shown.detail("Sort Method", "top-N".into());
-                }
+                let shown = Explained::new("Sort", cost(&[&explained])).list("Sort Key", keys);
                 shown.inputs([explained])
             }
             Op::Limit { input, .. } => {
@@ -203,6 +222,14 @@ impl Tree<'_> {
                     false => shown,
                 }
             }
+        }
+    }
+
+    /// Remembers the text of a computed column, unless it is long: a text may hold those of the
+    /// columns below it several times.
+    fn compute(&mut self, id: ColumnId, text: String) {
+        if text.len() <= LONGEST_TEXT {
+            self.computed.insert(id, text);
         }
     }
 

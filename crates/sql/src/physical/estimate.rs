@@ -22,6 +22,8 @@ const ROUNDS: f64 = 10.0;
 const FUNCTION_ROWS: f64 = 100.0;
 /// The rows that have one value of an index, or of the first columns of a key.
 const KEY_ROWS: f64 = 10.0;
+/// The most rows of a relation: products of guesses stay finite.
+const MOST_ROWS: f64 = 1e100;
 /// The part of the rows whose keys are different.
 const GROUPS: f64 = 0.3;
 
@@ -89,7 +91,7 @@ impl Estimates {
             Rel::Project { input, .. } | Rel::Sort { input, .. } => rows(input),
             Rel::Join(join) => {
                 let (left, right) = (rows(&join.left), rows(&join.right));
-                let pairs = left * right * self.selectivity(&join.on);
+                let pairs = (left * right * self.selectivity(&join.on)).min(MOST_ROWS);
                 match join.kind {
                     JoinKind::Inner => pairs,
                     JoinKind::Left => pairs.max(left),
@@ -200,7 +202,7 @@ impl Estimates {
         };
         let on =
             join.on.as_ref().map_or(1.0, |on| selectivity(on, &|place| self.column(at(place)?)));
-        let pairs = left * right * on;
+        let pairs = (left * right * on).min(MOST_ROWS);
         match join.kind {
             Kind::Inner => pairs,
             Kind::Left => pairs.max(left),

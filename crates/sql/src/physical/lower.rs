@@ -51,6 +51,7 @@ pub(crate) fn lower_with(
         root,
         columns: query.columns,
         params: query.params,
+        inferred: query.inferred,
         slots: lowering.slots,
         named: lowering.named_count,
         reads_catalog: lowering.reads_catalog,
@@ -346,6 +347,7 @@ impl Lowering {
         let wanted = Wanted {
             by: &by,
             rows: most.as_ref().and_then(|(limit, offset)| rows_of(limit, offset)),
+            by_key: self.locks.is_some(),
         };
         if ordered::gives(&input, &wanted) {
             return self.lower_in_order(input, wanted, &below);
@@ -422,7 +424,8 @@ impl Lowering {
         if access.order(&table, order).is_none() {
             // The path that was promised to give the order.
             access = Access::choose_for(&table, &Wish { wanted: None, ..wish });
-            access.only = access.index.is_some_and(|at| table.indexes[at].covers(&table, &reads));
+            let covers = |at: usize| table.indexes[at].covers(&table, &reads);
+            access.only = !is_locked && access.index.is_some_and(covers);
         }
         let backwards = access.order(&table, order).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();

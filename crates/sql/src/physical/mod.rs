@@ -37,6 +37,8 @@ pub(crate) struct Query {
     pub(crate) root: Arc<Node>,
     pub(crate) columns: Arc<[Column]>,
     pub(crate) params: Arc<[Type]>,
+    /// The types of parameters, as far as the query determines them.
+    pub(crate) inferred: Vec<Option<Type>>,
     /// The number of parameters, with those for columns of enclosing relations.
     pub(crate) slots: usize,
     /// The number of queries of WITH.
@@ -64,6 +66,9 @@ impl Query {
     /// Returns the range of a table's rows that contains all its reads; `None` if there are
     /// several, or if it reads through an index.
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
+        if self.reads_catalog {
+            return Ok(None);
+        }
         let mut node = &self.root;
         let scan = loop {
             node = match &node.op {

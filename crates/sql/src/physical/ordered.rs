@@ -13,6 +13,8 @@ pub(super) struct Wanted<'a> {
     pub(super) by: &'a [SortKey],
     /// The number of rows that are needed, if there is a limit.
     pub(super) rows: Option<f64>,
+    /// True if the rows are locked, and so found by a key.
+    pub(super) by_key: bool,
 }
 
 /// True if a relation can be lowered so that it gives an order.
@@ -52,8 +54,8 @@ fn scan_gives(scan: &Rel, condition: Option<&Expr>, wanted: &Wanted<'_>) -> bool
         condition.replace_columns(&|id| Some(at(id).map_or(Expr::Param(0), Expr::Column)));
         condition
     });
-    let (filter, rows) = (condition.as_ref(), wanted.rows);
-    let wish = Wish { filter, order: &by, rows, ..Wish::default() };
+    let (filter, rows, by_key) = (condition.as_ref(), wanted.rows, wanted.by_key);
+    let wish = Wish { filter, order: &by, rows, by_key, ..Wish::default() };
     Access::choose_for(table, &wish).order(table, &by).is_some()
 }
 

@@ -101,7 +101,7 @@ impl Session {
     /// Analyzes a table of which much has changed. Returns false if there is none.
     pub async fn analyze_due(&mut self) -> Result<bool, SqlError> {
         let engine = self.engine.clone();
-        let Some(id) = engine.changes.take_due(&engine.cache) else { return Ok(false) };
+        let Some(id) = engine.changes.take_due() else { return Ok(false) };
         let mut look = self.look().await?;
         let table =
             catalog::table_by_id(look.as_mut(), &engine.cache, id, true, Lock::Shared).await?;
@@ -112,10 +112,15 @@ impl Session {
 
     async fn analyze_tables(&mut self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
         for table in tables {
-            let mut look = self.look().await?;
-            let statistics = gather(look.as_mut(), table, &self.facts).await?;
+            let (engine, mut look) = (self.engine.clone(), self.look().await?);
+            // As the snapshot has it: it may have changed, or be gone.
+            let table =
+                catalog::table_by_id(look.as_mut(), &engine.cache, table.id, true, Lock::Shared)
+                    .await?;
+            let Some(table) = table else { continue };
+            let statistics = gather(look.as_mut(), &table, &self.facts).await?;
             drop(look);
-            self.write_statistics(table, &statistics).await?;
+            self.write_statistics(&table, &statistics).await?;
             // Plans that are kept are made again.
             self.engine.cache.forget(table.id);
         }

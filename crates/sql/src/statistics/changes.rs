@@ -13,33 +13,45 @@ const PART: f64 = 0.2;
 /// The changes of each table since it was analyzed.
 #[derive(Default)]
 pub(crate) struct Changes {
-    tables: Mutex<BTreeMap<u32, u64>>,
+    tables: Mutex<BTreeMap<u32, Changed>>,
+}
+
+/// The changes of a table.
+#[derive(Clone, Copy, Default)]
+struct Changed {
+    changed: u64,
+    /// The number of its rows when it was analyzed, as far as is known.
+    rows: u64,
 }
 
 impl Changes {
-    fn tables(&self) -> MutexGuard<'_, BTreeMap<u32, u64>> {
+    fn tables(&self) -> MutexGuard<'_, BTreeMap<u32, Changed>> {
         self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Counts rows that a transaction has changed.
-    pub(crate) fn add(&self, changed: &[(u32, u64)]) {
-        let mut tables = self.tables();
-        for (table, rows) in changed {
-            *tables.entry(*table).or_insert(0) += rows;
+    /// Counts rows that a transaction has changed, of tables that it has used.
+    pub(crate) fn add(&self, changed: &[(u32, u64)], cache: &Cache) {
+        for (id, rows) in changed {
+            let known = cache.find(|table: &Table| table.id == *id);
+            let mut tables = self.tables();
+            let table = tables.entry(*id).or_default();
+            table.changed += rows;
+            if let Some(statistics) = known.and_then(|table| table.statistics.clone()) {
+                table.rows = statistics.rows;
+            }
         }
     }
 
     /// Returns a table whose statistics are outdated, and counts it from the start again.
-    pub(crate) fn take_due(&self, cache: &Cache) -> Option<u32> {
+    pub(crate) fn take_due(&self) -> Option<u32> {
         let mut tables = self.tables();
-        let is_due = |(id, changed): (&u32, &u64)| {
-            let known = cache.find(|table: &Table| table.id == *id);
-            let statistics = known.and_then(|table| table.statistics.clone());
-            let rows = statistics.map_or(0, |statistics| statistics.rows);
-            *changed >= LEAST_ROWS + (rows as f64 * PART) as u64
-        };
-        let due = tables.iter().find(|entry| is_due(*entry)).map(|(id, _)| *id);
-        due.inspect(|id| _ = tables.remove(id))
+        let due = tables
+            .iter_mut()
+            .find(|(_, table)| table.changed >= LEAST_ROWS + (table.rows as f64 * PART) as u64);
+        due.map(|(id, table)| {
+            table.changed = 0;
+            *id
+        })
     }
 }
 
@@ -50,10 +62,10 @@ mod tests {
     #[test]
     fn a_table_is_due_once_enough_has_changed() {
         let (changes, cache) = (Changes::default(), Cache::default());
-        changes.add(&[(7, 30), (8, 1)]);
-        assert_eq!(changes.take_due(&cache), None);
-        changes.add(&[(7, 20)]);
-        assert_eq!(changes.take_due(&cache), Some(7));
-        assert_eq!(changes.take_due(&cache), None);
+        changes.add(&[(7, 30), (8, 1)], &cache);
+        assert_eq!(changes.take_due(), None);
+        changes.add(&[(7, 20)], &cache);
+        assert_eq!(changes.take_due(), Some(7));
+        assert_eq!(changes.take_due(), None);
     }
 }

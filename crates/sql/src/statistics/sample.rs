@@ -15,6 +15,8 @@ const ROWS: u64 = 30_000;
 const MOST: usize = 100;
 /// The bytes of a value that are kept. Of a longer one they are its beginning and a checksum.
 const MOST_BYTES: usize = 128;
+/// The memory of a sample: rows that take more make it smaller.
+const SAMPLE_BYTES: usize = 16 << 20;
 
 /// A uniform sample of the rows so far (Vitter's algorithm R).
 pub(super) struct Sample {
@@ -23,6 +25,8 @@ pub(super) struct Sample {
     /// The sizes of the columns' values, and their numbers.
     widths: Vec<(f64, f64)>,
     seen: u64,
+    /// The number of rows that it has at most.
+    most: u64,
     random: u64,
     held: Held,
 }
@@ -41,7 +45,14 @@ pub(super) fn shortened(mut bytes: Vec<u8>) -> Vec<u8> {
 impl Sample {
     pub(super) fn new(columns: usize, held: Held) -> Self {
         let widths = vec![(0.0, 0.0); columns];
-        Sample { rows: Vec::new(), widths, seen: 0, random: 0x9e37_79b9_7f4a_7c15, held }
+        Sample {
+            rows: Vec::new(),
+            widths,
+            seen: 0,
+            most: ROWS,
+            random: 0x9e37_79b9_7f4a_7c15,
+            held,
+        }
     }
 
     /// Returns a number below another one. The sequence is the same each time, so that runs replay.
@@ -55,8 +66,8 @@ impl Sample {
     /// Considers a row. Fails with 53200 if the sample takes too much memory.
     pub(super) fn add(&mut self, row: &[Datum]) -> Result<(), SqlError> {
         self.seen += 1;
-        let place = if self.seen <= ROWS { self.seen - 1 } else { self.below(self.seen) };
-        if place >= ROWS {
+        let place = if self.seen <= self.most { self.seen - 1 } else { self.below(self.seen) };
+        if place >= self.most {
             return Ok(());
         }
         let mut taken = Vec::with_capacity(row.len());
@@ -81,6 +92,18 @@ impl Sample {
                 *row = taken;
             }
             None => self.rows.push(taken),
+        }
+        if self.held.used() > SAMPLE_BYTES {
+            // Half of the rows, chosen at random, are a uniform sample as well.
+            let half = self.rows.len().div_ceil(2);
+            for at in 0..half {
+                let other = at + self.below((self.rows.len() - at) as u64) as usize;
+                self.rows.swap(at, other);
+            }
+            for row in self.rows.drain(half..) {
+                self.held.free(size(&row));
+            }
+            self.most = half as u64;
         }
         Ok(())
     }

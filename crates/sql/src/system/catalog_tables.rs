@@ -430,7 +430,6 @@ impl Table {
     /// Iterates over the keys that are constraints. An index of CREATE UNIQUE INDEX is none in
     /// PostgreSQL. The origin is not stored, but a constraint's name ends as PostgreSQL creates it.
     pub(crate) fn constraints(&self) -> impl Iterator<Item = &Index> {
-        self.keys()
-            .filter(|index| self.is_primary(index) || index.unique && index.name.ends_with("_key"))
+        self.keys().filter(|index| self.is_primary(index) || index.is_constraint())
     }
 }
