@@ -14,6 +14,9 @@ pub(crate) async fn run(databases: Arc<dyn Databases>) {
     loop {
         tokio::time::sleep(PAUSE).await;
         for engine in databases.open_engines() {
+            if !engine.has_outdated_statistics() {
+                continue;
+            }
             let mut session = Session::new(engine, "meridian");
             session.set_clock(since_start);
             loop {

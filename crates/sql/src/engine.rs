@@ -70,6 +70,11 @@ impl Engine {
         &self.name
     }
 
+    /// True if much of a table has changed since its statistics were made.
+    pub fn has_outdated_statistics(&self) -> bool {
+        self.changes.has_due()
+    }
+
     /// Returns the database.
     pub fn database(&self) -> &Arc<dyn Database> {
         &self.database

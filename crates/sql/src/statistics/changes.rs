@@ -24,6 +24,12 @@ struct Changed {
     rows: u64,
 }
 
+impl Changed {
+    fn is_due(&self) -> bool {
+        self.changed >= LEAST_ROWS + (self.rows as f64 * PART) as u64
+    }
+}
+
 impl Changes {
     fn tables(&self) -> MutexGuard<'_, BTreeMap<u32, Changed>> {
         self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -42,12 +48,15 @@ impl Changes {
         }
     }
 
+    /// True if a table's statistics are outdated.
+    pub(crate) fn has_due(&self) -> bool {
+        self.tables().values().any(Changed::is_due)
+    }
+
     /// Returns a table whose statistics are outdated, and counts it from the start again.
     pub(crate) fn take_due(&self) -> Option<u32> {
         let mut tables = self.tables();
-        let due = tables
-            .iter_mut()
-            .find(|(_, table)| table.changed >= LEAST_ROWS + (table.rows as f64 * PART) as u64);
+        let due = tables.iter_mut().find(|(_, table)| table.is_due());
         due.map(|(id, table)| {
             table.changed = 0;
             *id
