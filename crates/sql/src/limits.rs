@@ -481,9 +481,10 @@ impl VisitorMut for Balance {
                     DEEPEST_EXPRESSION,
                 ));
             }
-            if is_balanced {
+            // The last side stays apart: it is the step of a recursive query.
+            if let (true, SetExpr::SetOperation { left, .. }) = (is_balanced, &mut *body) {
                 balance(
-                    body,
+                    &mut **left,
                     same,
                     |set| match set {
                         SetExpr::SetOperation { left, right, .. } => (*left, *right),

@@ -9,7 +9,7 @@ use crate::function::Out;
 use crate::function::Param;
 use crate::function::of::*;
 use crate::interval::Interval;
-use crate::memory::Held;
+use crate::memory::{Held, behind};
 use crate::number;
 use crate::types::Type;
 use rust_decimal::Decimal;
@@ -153,14 +153,17 @@ fn has_extremes(ty: Type) -> bool {
 struct Extreme<const GREATEST: bool>(Option<Datum>);
 
 impl<const GREATEST: bool> Accumulator for Extreme<GREATEST> {
-    fn add(&mut self, args: &[Datum], _: &mut Held) -> Result<(), SqlError> {
+    fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
         let [value] = args else { return Ok(()) };
         let replaces = self.0.as_ref().is_none_or(|old| match GREATEST {
             true => value.order(old).is_ge(),
             false => value.order(old).is_le(),
         });
         if replaces {
-            self.0 = Some(value.clone());
+            held.add(behind(value))?;
+            if let Some(old) = self.0.replace(value.clone()) {
+                held.free(behind(&old));
+            }
         }
         Ok(())
     }

@@ -16,7 +16,7 @@
 //! to the left side as well.
 
 use crate::expr::Expr;
-use crate::logical::{Join, JoinKind, Rel, Window};
+use crate::logical::{Join, JoinKind, Rel, SetOp, Window};
 use std::collections::BTreeSet;
 
 /// Moves all filters of a plan down.
@@ -78,6 +78,14 @@ fn push(rel: Rel, mut conjuncts: Vec<Expr>) -> Rel {
             let (go, stay) = conjuncts.into_iter().partition(|c| !c.names_any(&others));
             let input = push(input, go);
             Rel::Window(Box::new(Window { input, partition, order, calls })).filter(stay)
+        }
+        // A row of one side takes an equal one of the other away, which need not be the same (1.0
+        // and 1.00): a condition on either alone would change which ones are left.
+        Rel::Set(mut set) if set.op == SetOp::Except => {
+            for (side, _) in &mut set.sides {
+                *side = push(std::mem::replace(side, Rel::one_row()), Vec::new());
+            }
+            Rel::Set(set).filter(conjuncts)
         }
         Rel::Set(mut set) => {
             for (side, columns) in &mut set.sides {

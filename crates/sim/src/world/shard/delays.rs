@@ -37,7 +37,7 @@ impl World<Leaders<Locking>> {
         world.asks(
             leader,
             vec![
-                "CREATE TABLE t (k int PRIMARY KEY, v int)",
+                "CREATE TABLE t (k int PRIMARY KEY, v int, w int)",
                 "INSERT INTO t VALUES (1, 0), (2, 0)",
             ],
         );
@@ -66,12 +66,17 @@ impl World<Leaders<Locking>> {
             "SQL: SELECT of six rows by their keys, elsewhere",
             world.asks(other, vec![listed, listed]),
         ));
-        let indexed = "SELECT k FROM t WHERE v = 3";
+        let indexed = "SELECT w FROM t WHERE v = 3";
         found.push((
             "SQL: SELECT of six rows through an index, elsewhere",
             world.asks(other, vec![indexed, indexed]),
         ));
-        let schema = "ALTER TABLE t ADD COLUMN w int";
+        let entries = "SELECT k FROM t WHERE v = 3";
+        found.push((
+            "SQL: SELECT of six entries of an index, elsewhere",
+            world.asks(other, vec![entries, entries]),
+        ));
+        let schema = "ALTER TABLE t ADD COLUMN x int";
         found.push(("SQL: ALTER TABLE, at the leader of both", world.asks(leader, vec![schema])));
         found
     }
