@@ -230,30 +230,27 @@ async fn compile(
             let into = changeable(table(engine, txn, clean, name).await?)?;
             tables.push(into.planned());
             let source = insert.source.as_deref();
-            let own = match source {
-                Some(query) if clauses::plain_values(query).is_none() => None,
-                _ => Some(Insert::compile(&declared, insert, into.clone(), None)),
+            let is_query = source.is_some_and(|query| clauses::plain_values(query).is_none());
+            // Values are compiled here, unless only a query knows what they need.
+            let own = match is_query {
+                true => Err(SqlError::unsupported("this source of INSERT")),
+                false => Insert::compile(&declared, insert, into.clone(), None),
             };
             let (insert, binder) = match (own, source) {
-                (Some(Ok(own)), _) => own,
-                (Some(Err(error)), Some(_)) if !others_may_know(&error) => return Err(error),
-                (Some(Err(error)), None) => return Err(error),
-                (own, Some(query)) => {
+                (Err(error), Some(query)) if others_may_know(&error) => {
                     let mut read = Vec::new();
                     let query = by_query::source_of(insert, query, &into)?;
                     let planned =
                         plan_query(engine, txn, clean, &query, &declared, &mut read, false).await;
-                    let plan = match (planned, own) {
-                        (Ok((Plan::Query(plan), ..)), _) => plan,
-                        (Err(theirs), Some(Err(own))) => return Err(better(own, theirs)),
-                        (Err(theirs), _) => return Err(theirs),
-                        (Ok(_), _) => return Err(SqlError::unsupported("this query")),
+                    let plan = match planned.map_err(|theirs| better(error, theirs))? {
+                        (Plan::Query(plan), ..) => plan,
+                        _ => return Err(SqlError::unsupported("this query")),
                     };
                     tables.truncate(1);
                     tables.extend(read.into_iter().filter(|read: &Planned| read.id != into.id));
                     Insert::compile(&declared, insert, into, Some(plan))?
                 }
-                (None, None) => return Err(SqlError::unsupported("this statement")),
+                (own, _) => own?,
             };
             let columns = insert.returning.as_ref().map(|returning| returning.columns.clone());
             (Plan::Insert(insert), binder.param_types(), columns)

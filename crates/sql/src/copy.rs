@@ -1,26 +1,22 @@
-//! COPY … FROM STDIN in the text format: rows as they arrive, cut anywhere. And VACUUM.
+//! COPY … FROM STDIN in the text format: rows as they arrive, cut anywhere.
 
-use crate::bulk::{ABANDONED_NS, Bulk};
+use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::dml;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
-use crate::kv;
 use crate::response::Response;
 use crate::session::Session;
 use crate::work::Work;
 use crate::{bind, compile, write};
-use meridian_mvcc::{Key, KeyRange};
-use meridian_txn::{Begin, Lock, Locking, Mode, ReadAt};
+use meridian_txn::Locking;
 use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
 
 /// The longest accepted line, in bytes.
 const LONGEST_LINE_BYTES: usize = 64 << 20;
-/// The number of keys that one transaction of VACUUM erases.
-const VACUUM_KEYS: usize = 10_000;
 
 /// A COPY in progress.
 pub(crate) struct Copying {
@@ -159,75 +155,6 @@ impl Session {
     pub async fn copy_fail(&mut self, message: &str) -> SqlError {
         self.abandon_copy();
         SqlError::new(state::CANCELED, format!("COPY from stdin failed: {message}"))
-    }
-
-    /// Erases storages that were dropped, truncated or abandoned, in transactions of bounded size.
-    pub(crate) async fn vacuum(&mut self) -> Result<Response, SqlError> {
-        if self.work.as_ref().is_some_and(|work| work.explicit) {
-            return Err(SqlError::new(
-                state::ACTIVE_TRANSACTION,
-                "VACUUM cannot run inside a transaction block",
-            ));
-        }
-        self.finish_implicit().await?;
-        // What is left of the storage that is being erased: before it there are only tombstones.
-        let mut left: Option<(Key, KeyRange)> = None;
-        while let Some(note) = self.garbage().await? {
-            let Some(id) = note.last_chunk().map(|id| u32::from_be_bytes(*id)) else {
-                return Err(SqlError::corrupted("a note of dropped storage"));
-            };
-            let mut work = Work::begin(&self.engine, Begin::new(Mode::ReadWrite), false).await?;
-            let txn = work.txn.as_mut();
-            let Some(noted) = txn.get(&note, Lock::Exclusive).await? else {
-                continue; // Another VACUUM erased it.
-            };
-            // The note's owner may be about to keep the storage.
-            txn.keep(&note, &noted)?;
-            let storage = kv::prefix_range(&kv::storage_prefix(id));
-            txn.writes_alone(storage.clone());
-            let range = left.take_if(|(other, _)| *other == note).map_or(storage, |(_, left)| left);
-            let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
-            for (key, _) in chunk.rows {
-                txn.put(key, None)?;
-            }
-            if chunk.rest.is_none() {
-                txn.put(note.clone(), None)?;
-            }
-            left = chunk.rest.map(|rest| (note, rest));
-            work.settled = true;
-            self.work = Some(work);
-            match self.commit().await {
-                // Another VACUUM is at work on it: the rest is for the next one.
-                Err(error) if error.is_restart() => break,
-                other => other?,
-            }
-        }
-        Ok(Response::Complete("VACUUM".into()))
-    }
-
-    /// Returns the note of an unused storage. Reads without locks, so that other transactions are
-    /// not disturbed.
-    async fn garbage(&mut self) -> Result<Option<Key>, SqlError> {
-        let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
-        let mut txn = self.engine.database().begin(begin).await?;
-        let dropped = txn.scan(&kv::prefix_range(&kv::DROPPED), Lock::Shared, false, 1).await?;
-        if let Some((note, _)) = dropped.rows.into_iter().next() {
-            return Ok(Some(note));
-        }
-        let now_ns = txn.began().earliest;
-        let mut range = Some(kv::prefix_range(&kv::PENDING));
-        while let Some(part) = range {
-            let chunk = txn.scan(&part, Lock::Shared, false, 1000).await?;
-            let abandoned = |since: &[u8]| {
-                let since = since.try_into().map_or(0, u64::from_be_bytes);
-                now_ns.saturating_sub(since) > ABANDONED_NS
-            };
-            if let Some((note, _)) = chunk.rows.into_iter().find(|(_, since)| abandoned(since)) {
-                return Ok(Some(note));
-            }
-            range = chunk.rest;
-        }
-        Ok(None)
     }
 }
 

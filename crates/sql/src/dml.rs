@@ -269,11 +269,11 @@ impl Insert {
         Ok((Insert { table, source, conflict, returning }, binder))
     }
 
-    /// Returns the query of its rows, if they are not values.
-    pub(crate) fn query(&self) -> Option<&physical::Query> {
+    /// Returns the query of its rows; the number of rows, if they are values.
+    pub(crate) fn query(&self) -> Result<&physical::Query, usize> {
         match &self.source {
-            Source::Query(query, ..) => Some(query),
-            Source::Values(_) => None,
+            Source::Query(query, ..) => Ok(query),
+            Source::Values(rows) => Err(rows.len()),
         }
     }
 

@@ -93,6 +93,7 @@ mod statistics;
 pub mod system;
 mod turn;
 mod types;
+mod vacuum;
 mod window;
 mod work;
 mod write;

@@ -8,6 +8,7 @@ use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
 use crate::stack;
+use crate::vacuum::{self, Vacuum};
 use meridian_clock::{Interval, Timestamp};
 use meridian_txn::ReadAt;
 use sqlparser::ast::{self, Statement};
@@ -30,6 +31,8 @@ pub(crate) struct Parsed {
     pub(crate) split: Option<Vec<Vec<ast::Expr>>>,
     /// The clause after the name in ALTER DATABASE; `statement` is a stand-in then.
     pub(crate) alter_database: Option<AlterDatabase>,
+    /// The clauses of VACUUM.
+    pub(crate) vacuum: Option<Vacuum>,
     /// The levels for which recursion over the statement needs stack.
     pub(crate) levels: usize,
 }
@@ -154,7 +157,7 @@ fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
     })
 }
 
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
+pub(crate) fn is_word(token: &TokenWithSpan, word: &str) -> bool {
     matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
@@ -199,13 +202,10 @@ fn parse_statement(
     let protocol = cut_protocol(&mut tokens)?;
     let split = cut_split(&mut tokens, recursion)?;
     let alter_database = cut_alter_database(&mut tokens)?;
+    let vacuum = vacuum::cut(&mut tokens)?;
     replace_set_constraints(&mut tokens);
     carried::cut(&mut tokens);
     let first = tokens.first().cloned();
-    if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
-        // Every form of VACUUM is one statement here; the parser knows only another system's.
-        tokens.truncate(1);
-    }
     if first.as_ref().is_some_and(|token| is_word(token, "copy")) {
         tokens.push(TokenWithSpan::wrap(Token::SemiColon));
         // The parser knows only `freeze true`.
@@ -265,7 +265,7 @@ fn parse_statement(
     }
     let levels = limits::settle(&mut statement)? + parentheses;
     limits::check_stored(&statement, levels)?;
-    Ok(Parsed { statement, as_of, protocol, split, alter_database, levels })
+    Ok(Parsed { statement, as_of, protocol, split, alter_database, vacuum, levels })
 }
 
 /// Parses the place in `…, found: x at Line: 1, Column: 8`.

@@ -150,20 +150,18 @@ impl Session {
             self.ensure_work(&compiled).await?;
             return self.start_copy(&compiled.source.statement).await;
         }
-        if matches!(compiled.source.statement, Statement::Vacuum(_)) {
-            return self.vacuum().await;
+        if let Some(vacuum) = &compiled.source.vacuum {
+            return self.vacuum(vacuum).await;
         }
-        if let Statement::CreateIndex(create) = &compiled.source.statement
-            && self.is_alone()
-            && self.work.as_ref().is_none_or(|work| !work.explicit && work.journal.is_empty())
-        {
-            return self.create_index(create).await;
-        }
-        if let Statement::Analyze(analyze) = &compiled.source.statement
-            && self.is_alone()
-            && self.work.as_ref().is_none_or(|work| !work.explicit && work.journal.is_empty())
-        {
-            return self.analyze(analyze).await;
+        // By itself, each of them runs in transactions of its own, and no writer waits.
+        let is_by_itself = self.is_alone()
+            && self.work.as_ref().is_none_or(|work| !work.explicit && work.journal.is_empty());
+        match &compiled.source.statement {
+            Statement::CreateIndex(create) if is_by_itself => {
+                return self.create_index(create).await;
+            }
+            Statement::Analyze(analyze) if is_by_itself => return self.analyze(analyze).await,
+            _ => {}
         }
         let goes_on = portal.rows.is_some();
         if !goes_on {
@@ -606,6 +604,7 @@ async fn attempt(
 ) -> Result<Chunk, SqlError> {
     let compiled = portal.compiled.clone().expect("invariant: a portal that runs has a statement");
     let mut compiled = compiled;
+    // NOWAIT and SKIP LOCKED of an earlier statement have ended with it.
     work.txn.set_locking(Locking::Wait);
     let (mut looks, mut planned) = (0, portal.rows.is_some());
     while !planned {
@@ -646,7 +645,7 @@ async fn attempt(
         Plan::Explain(inner, options) => {
             let explained = explain::explain(inner, options.verbose);
             if !options.analyze {
-                let rows = explained.show(options, None, &Vec::new());
+                let rows = explained.show(options, None, &Summary::new());
                 Chunk { rows: texts(rows), done: true, tag: "EXPLAIN".into() }
             } else {
                 work.touched.extend(compiled.tables.iter().map(|table| table.id));

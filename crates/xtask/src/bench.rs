@@ -95,9 +95,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let parent = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::Builder::new().prefix("meridian-bench-").tempdir_in(&parent);
     let folder = folder.map_err(|error| format!("{}: {error}", parent.display()))?;
-    // PostgreSQL runs as another user, which needs access to the folder.
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
+    readable(folder.path())?;
     let create = |out: &PathBuf| {
         std::fs::File::create(out).map_err(|error| format!("{}: {error}", out.display()))
     };
@@ -129,11 +127,7 @@ pub fn run(options: &Options) -> Result<(), String> {
                 report.line("three replicas: meridian's clock bound is 100 µs (one machine); PostgreSQL waits for ANY 1 of 2 standbys");
                 let three = folder.path().join("three");
                 std::fs::create_dir_all(&three).map_err(|error| error.to_string())?;
-                std::fs::set_permissions(
-                    &three,
-                    std::os::unix::fs::PermissionsExt::from_mode(0o755),
-                )
-                .map_err(|error| error.to_string())?;
+                readable(&three)?;
                 let servers = [meridian(&binary, &three, 3, &[])?, postgres.start(&three, 2)?];
                 compare(&mut report, options, &servers, &[Script::TpcB], folder.path())?;
             }
@@ -183,12 +177,7 @@ fn compare(
     scripts: &[Script],
     folder: &std::path::Path,
 ) -> Result<(), String> {
-    for server in servers {
-        let began = Instant::now();
-        eprintln!("{}: filling tables …", server.name);
-        pgbench::init(&server.target, options.scale)?;
-        report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
-    }
+    fill(report, servers, |server| pgbench::init(&server.target, options.scale))?;
     run_scripts(report, options, servers, scripts, folder)
 }
 
@@ -202,19 +191,34 @@ fn shop(
 ) -> Result<(), String> {
     let home = tempfile::Builder::new().prefix("shop-").tempdir_in(folder);
     let home = home.map_err(|error| error.to_string())?;
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(home.path(), open).map_err(|error| error.to_string())?;
+    readable(home.path())?;
     let postgres = peer(report)?;
     let servers = [meridian(binary, home.path(), 1, &[])?, postgres.start(home.path(), 0)?];
-    for server in &servers {
+    fill(report, &servers, |server| {
+        pgbench::shop().iter().try_for_each(|statement| pgbench::sql(&server.target, statement))
+    })?;
+    run_scripts(report, options, &servers, scripts, folder)
+}
+
+/// Fills the tables of servers.
+fn fill(
+    report: &mut Report,
+    servers: &[Server],
+    fill: impl Fn(&Server) -> Result<(), String>,
+) -> Result<(), String> {
+    for server in servers {
         let began = Instant::now();
         eprintln!("{}: filling tables …", server.name);
-        for statement in pgbench::shop() {
-            pgbench::sql(&server.target, &statement)?;
-        }
+        fill(server)?;
         report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
     }
-    run_scripts(report, options, &servers, scripts, folder)
+    Ok(())
+}
+
+/// Lets other users into a folder: PostgreSQL runs as one.
+fn readable(folder: &std::path::Path) -> Result<(), String> {
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder, open).map_err(|error| error.to_string())
 }
 
 fn run_scripts(
@@ -272,8 +276,7 @@ fn put(
 ) -> Result<(), String> {
     let home = folder.join("put");
     std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&home, open).map_err(|error| error.to_string())?;
+    readable(&home)?;
     let version = Etcd::version()?;
     let postgres = peer(report)?;
     report.line(&format!(

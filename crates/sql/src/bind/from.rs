@@ -329,9 +329,7 @@ impl Binder {
         let shown =
             name.0.last().and_then(|part| part.as_ident()).map(names::fold).unwrap_or_default();
         let shown = alias.map_or(shown, |alias| names::fold(&alias.name));
-        let versions = std::mem::replace(&mut self.versions, true);
-        let mut relation = self.table_columns(table.clone(), &shown);
-        self.versions = versions;
+        let mut relation = self.table_columns(table.clone(), &shown, true);
         let mut columns: Vec<_> = relation.columns.iter().map(|column| column.id).collect();
         columns.extend(relation.commit_timestamp);
         columns.extend(relation.row_key);

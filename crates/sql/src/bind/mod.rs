@@ -89,8 +89,6 @@ pub(crate) struct Binder {
     levels: Vec<Level>,
     /// The types of parameters, as far as they are determined.
     pub(crate) params: Vec<Option<Type>>,
-    /// True if the statement may read rows' commit timestamps.
-    pub(crate) versions: bool,
     /// True if the statement may read rows' keys.
     row_keys: bool,
     /// True until the query that may lock its rows is bound.
@@ -118,7 +116,6 @@ impl Binder {
         Binder {
             levels: vec![Level::default()],
             params: declared.to_vec(),
-            versions: false,
             row_keys: false,
             may_lock: false,
             columns: Vec::new(),

@@ -103,6 +103,15 @@ fn syntax(message: impl Into<String>) -> SqlError {
 impl Binder {
     /// Binds a query, which sees the relations of the queries around it.
     pub(super) fn bind_query(&mut self, query: &ast::Query) -> Result<Bound, SqlError> {
+        self.bind_query_of(query, None)
+    }
+
+    /// Binds a query, of which the set operation may be bound already.
+    pub(super) fn bind_query_of(
+        &mut self,
+        query: &ast::Query,
+        set: Option<Bound>,
+    ) -> Result<Bound, SqlError> {
         let ast::Query {
             with,
             body,
@@ -135,10 +144,10 @@ impl Binder {
         };
         let (limit, fetch) = (limit_clause.as_ref(), fetch.as_ref());
         let order = Order { limit, fetch, ..order_of(order_by.as_ref())? };
-        let mut bound = match &**body {
-            SetExpr::Select(select) => self.bind_select(select, &order)?,
-            other => {
-                let bound = self.bind_body(other)?;
+        let mut bound = match (&**body, set) {
+            (SetExpr::Select(select), _) => self.bind_select(select, &order)?,
+            (other, set) => {
+                let bound = set.map_or_else(|| self.bind_body(other), Ok)?;
                 let mut bound = self.sort_outputs(bound, &order)?;
                 bound.rel = self.bind_limit(bound.rel, &order)?;
                 bound
@@ -192,7 +201,7 @@ impl Binder {
         bound
     }
 
-    fn bind_set(
+    pub(super) fn bind_set(
         &mut self,
         op: SetOp,
         all: bool,

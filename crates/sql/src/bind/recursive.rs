@@ -117,11 +117,14 @@ impl Binder {
         union: Union<'_>,
         columns: &[ast::TableAliasColumnDef],
     ) -> Result<Bound, SqlError> {
+        if union.query.with.is_some() {
+            let refused = SqlError::unsupported("WITH in a recursive query");
+            return self.refusing(name, refused, |binder| binder.bind_query(union.query));
+        }
         let number = self.named_count;
         self.named_count += 1;
         let refused = misplaced(name, "within its non-recursive term");
-        let mut first = self.refusing(name, refused, |binder| binder.bind_side(union.first))?;
-        rename(&mut first.outputs, columns);
+        let first = self.refusing(name, refused, |binder| binder.bind_side(union.first))?;
         let mut outputs = Vec::with_capacity(first.outputs.len());
         let mut types = Vec::with_capacity(first.outputs.len());
         for output in &first.outputs {
@@ -130,6 +133,7 @@ impl Binder {
             outputs.push(Output { id, name: output.name.clone(), unknown: false });
             types.push(ty);
         }
+        rename(&mut outputs, columns);
         let (name_of, outputs_of) = (name.to_owned(), outputs.clone());
         let named = NamedQuery { name: name_of, number, outputs: outputs_of, refused: None };
         self.named.push(named);
@@ -137,18 +141,20 @@ impl Binder {
         self.named.pop();
         let mut step = step?;
         if step.rel.uses_of(number) == 0 {
-            return self.bind_query(union.query);
+            // It is not recursive: the sides are those of a plain query.
+            let set = self.bind_set(SetOp::Union, union.all, "UNION", (first, step))?;
+            return self.bind_query_of(union.query, Some(set));
         }
         step.rel.check_step(name, number)?;
-        let ast::Query { order_by, limit_clause, fetch, locks, with, .. } = union.query;
+        let ast::Query { order_by, limit_clause, fetch, locks, .. } = union.query;
         if !order_of(order_by.as_ref())?.by.is_empty() {
             return Err(SqlError::unsupported("ORDER BY in a recursive query"));
         }
         if limit_clause.is_some() || fetch.is_some() {
             return Err(SqlError::unsupported("LIMIT or OFFSET in a recursive query"));
         }
-        if !locks.is_empty() || with.is_some() {
-            return Err(SqlError::unsupported("WITH or FOR UPDATE in a recursive query"));
+        if !locks.is_empty() {
+            return Err(SqlError::unsupported("FOR UPDATE in a recursive query"));
         }
         if step.outputs.len() != outputs.len() {
             let message = "each UNION query must have the same number of columns";

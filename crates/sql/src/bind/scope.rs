@@ -74,12 +74,17 @@ impl Binder {
 
     /// Adds a table; its columns follow those of the tables before it.
     pub(crate) fn add(&mut self, table: Arc<Table>, alias: &str) {
-        let relation = self.table_columns(table, alias);
+        let relation = self.table_columns(table, alias, false);
         self.level().relations.push(relation);
     }
 
-    /// Creates the columns of a table.
-    pub(super) fn table_columns(&mut self, table: Arc<Table>, alias: &str) -> Relation {
+    /// Creates the columns of a table, with that of the commit timestamp if it is asked for.
+    pub(super) fn table_columns(
+        &mut self,
+        table: Arc<Table>,
+        alias: &str,
+        versions: bool,
+    ) -> Relation {
         let level = self.levels.len() - 1;
         let first = self.columns.len();
         for (at, column) in table.columns.iter().enumerate() {
@@ -98,8 +103,7 @@ impl Binder {
             merged: false,
         };
         let columns: Vec<ScopeColumn> = table.columns.iter().enumerate().map(named).collect();
-        let commit_timestamp =
-            self.versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
+        let commit_timestamp = versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
         let row_key = self.row_keys.then(|| self.computed(ROW_KEY, Type::Bytea));
         let alias = Some(alias.into());
         Relation { alias, columns, table: Some(table), commit_timestamp, row_key }

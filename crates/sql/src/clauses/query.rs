@@ -2,12 +2,12 @@
 //! its values. Other queries go to the binder, which reads their clauses or rejects them.
 
 use sqlparser::ast::{
-    GroupByExpr, LimitClause, ObjectName, OrderByKind, Query, Select, SetExpr, TableAlias,
+    GroupByExpr, LimitClause, ObjectName, OrderBy, OrderByKind, Query, Select, SetExpr, TableAlias,
     TableFactor, Values,
 };
 
-/// Returns the SELECT of a query without WITH, FETCH, named windows and other dialects' clauses.
-pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
+/// Returns the body, ORDER BY and LIMIT of a query without other clauses than locks.
+fn plain_query(query: &Query) -> Option<(&SetExpr, Option<&OrderBy>, Option<&LimitClause>)> {
     let Query {
         with: None,
         body,
@@ -23,7 +23,15 @@ pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
     else {
         return None;
     };
-    let SetExpr::Select(select) = &**body else { return None };
+    let is_plain = pipe_operators.is_empty();
+    is_plain.then_some((&**body, order_by.as_ref(), limit_clause.as_ref()))
+}
+
+/// Returns the SELECT of a query without WITH, FETCH, named windows and other dialects' clauses.
+pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
+    let (SetExpr::Select(select), order_by, limit_clause) = plain_query(query)? else {
+        return None;
+    };
     let Select {
         select_token: _,
         optimizer_hints,
@@ -53,8 +61,7 @@ pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
     else {
         return None;
     };
-    let lists_are_empty = pipe_operators.is_empty()
-        && optimizer_hints.is_empty()
+    let lists_are_empty = optimizer_hints.is_empty()
         && lateral_views.is_empty()
         && connect_by.is_empty()
         && modifiers.is_empty()
@@ -62,7 +69,7 @@ pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
         && distribute_by.is_empty()
         && sort_by.is_empty()
         && named_window.is_empty();
-    let is_ordered_plainly = order_by.as_ref().is_none_or(|order| {
+    let is_ordered_plainly = order_by.is_none_or(|order| {
         let OrderByKind::Expressions(all) = &order.kind else { return false };
         order.interpolate.is_none() && all.iter().all(|by| by.with_fill.is_none())
     });
@@ -76,24 +83,8 @@ pub(crate) fn plain_select(query: &Query) -> Option<&Select> {
 
 /// Returns the rows of a query that is nothing but VALUES.
 pub(crate) fn plain_values(query: &Query) -> Option<&Values> {
-    let Query {
-        with: None,
-        body,
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks,
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators,
-    } = query
-    else {
-        return None;
-    };
-    let is_plain = locks.is_empty() && pipe_operators.is_empty();
-    match &**body {
-        SetExpr::Values(values) if is_plain => Some(values),
+    match plain_query(query)? {
+        (SetExpr::Values(values), None, None) if query.locks.is_empty() => Some(values),
         _ => None,
     }
 }

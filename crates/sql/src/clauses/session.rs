@@ -2,7 +2,7 @@
 
 use super::refuse;
 use crate::error::SqlError;
-use sqlparser::ast::{Set, Statement};
+use sqlparser::ast::{Analyze, Set, Statement};
 
 /// Rejects clauses that nothing would read.
 pub(crate) fn statement(statement: &Statement) -> Result<(), SqlError> {
@@ -23,6 +23,30 @@ pub(crate) fn statement(statement: &Statement) -> Result<(), SqlError> {
             refuse(&[(*chain, "COMMIT AND CHAIN"), (modifier.is_some(), "COMMIT TRY or CATCH")])
         }
         Statement::Rollback { chain, savepoint: _ } => refuse(&[(*chain, "ROLLBACK AND CHAIN")]),
+        Statement::Analyze(analyze) => {
+            let Analyze {
+                table_name: _,
+                partitions,
+                for_columns,
+                columns,
+                cache_metadata,
+                noscan,
+                compute_statistics,
+                has_table_keyword,
+            } = analyze;
+            refuse(&[
+                (!columns.is_empty(), "ANALYZE of some columns"),
+                (
+                    partitions.is_some()
+                        || *for_columns
+                        || *cache_metadata
+                        || *noscan
+                        || *compute_statistics
+                        || *has_table_keyword,
+                    "ANALYZE of another dialect",
+                ),
+            ])
+        }
         Statement::Savepoint { name: _ } | Statement::ReleaseSavepoint { name: _ } => Ok(()),
         Statement::Deallocate { name: _, prepare: _ } => Ok(()),
         Statement::Drop {

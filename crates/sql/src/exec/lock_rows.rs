@@ -32,6 +32,7 @@ impl Operator for LockRows {
         Box::pin(async move {
             let Op::LockRows(locked) = &self.plan.op else { return Ok(Vec::new()) };
             let Op::Scan(scan) = &locked.scan.op else { return Ok(Vec::new()) };
+            let all = vec![true; scan.table.columns.len()];
             let mut rows = Vec::new();
             while rows.is_empty() {
                 if !cx.txn.set_locking(Locking::None) {
@@ -55,7 +56,6 @@ impl Operator for LockRows {
                         Ok(None) => continue,
                         Ok(Some(value)) => value,
                     };
-                    let all = vec![true; scan.table.columns.len()];
                     let stored = row::decode(&scan.table, &key[kv::PREFIX..], &value, &all)?;
                     let mut taken = Vec::new();
                     scan.take(&scan.with_key(stored, &key), cx, &mut taken)?;

@@ -172,13 +172,13 @@ impl Operator for Scan {
                         count
                     }
                     Source::Made(rows, at) => {
-                        let next = rows.iter().skip(*at).take(limit);
                         let mut count = 0;
-                        for row in next {
+                        while out.len() < want
+                            && let Some(row) = rows.get(*at).filter(|_| count < limit)
+                        {
                             scan.take(row, cx, &mut out)?;
-                            count += 1;
+                            (count, *at) = (count + 1, *at + 1);
                         }
-                        *at += count;
                         count
                     }
                 };

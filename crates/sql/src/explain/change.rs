@@ -1,5 +1,6 @@
 //! The explained plans of INSERT, UPDATE and DELETE.
 
+use super::cost::Cost;
 use super::expr::Names;
 use super::tree::{self, by_access, with_conditions};
 use super::{Explained, NodeId};
@@ -7,12 +8,13 @@ use crate::by_query::ByQuery;
 use crate::catalog::Table;
 use crate::dml::{Change, Insert};
 
-/// The nodes of a change that finds its rows itself: it, and its scan.
-pub(crate) const CHANGE: NodeId = 1;
+/// The nodes of a change, and of the scan of one that finds its rows itself. A node of a plan lies
+/// in memory, and has a larger identity.
+const CHANGE: NodeId = 1;
 const SCAN: NodeId = 2;
 
 fn of(operation: &'static str, table: &Table) -> Explained {
-    let mut shown = Explained::new("ModifyTable", super::Cost::default())
+    let mut shown = Explained::new("ModifyTable", Cost::default())
         .quiet("Operation", operation)
         .quiet("Relation Name", &*table.name);
     shown.title = format!("{operation} on {}", table.name);
@@ -23,8 +25,9 @@ fn of(operation: &'static str, table: &Table) -> Explained {
 /// Explains an INSERT.
 pub(super) fn of_insert(insert: &Insert, verbose: bool) -> Explained {
     let source = match insert.query() {
-        Some(query) => tree::of(query, verbose),
-        None => Explained::new("Result", super::Cost::default()),
+        Ok(query) => tree::of(query, verbose),
+        Err(1) => Explained::new("Result", Cost::of_values(1)),
+        Err(rows) => tree::values(Cost::of_values(rows)),
     };
     let mut shown = of("Insert", &insert.table);
     if let Some(resolution) = insert.conflict_resolution() {
@@ -44,7 +47,7 @@ pub(super) fn of_change(change: &Change) -> Explained {
     let mut scan = with_conditions(scan, table, &change.access, change.filter.as_ref(), &names);
     scan.node = Some(SCAN);
     let mut shown = of(operation, table);
-    shown.cost = super::Cost::of_change(table, &change.access, change.filter.as_ref());
+    shown.cost = Cost::of_finding(table, &change.access, change.filter.as_ref());
     scan.cost = shown.cost;
     shown.inputs([scan])
 }

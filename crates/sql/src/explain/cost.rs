@@ -3,7 +3,7 @@
 use crate::access::{Access, LOOKUP};
 use crate::catalog::Table;
 use crate::expr::Expr;
-use crate::physical::{How, Join, Node, Op, Scan, estimated};
+use crate::physical::{How, Join, Node, Op, estimated};
 
 /// The cost of a row that is read or made.
 const ROW: f64 = 0.01;
@@ -31,7 +31,10 @@ impl Cost {
         let first = inputs.first().copied().unwrap_or_default();
         let made = node.rows * ROW;
         let (startup, total) = match &node.op {
-            Op::Scan(scan) => (0.0, of_scan(scan)),
+            Op::Scan(scan) => {
+                let filter = scan.filter.as_ref();
+                (0.0, Cost::of_finding(&scan.table, &scan.access, filter).total)
+            }
             Op::Join(join) => of_join(join, inputs, made),
             Op::Sort { .. } => {
                 let compared = first.rows * first.rows.max(2.0).log2() * 2.0 * OPERATOR;
@@ -53,25 +56,26 @@ impl Cost {
         let (startup, total) = (startup.min(MOST), total.min(MOST));
         Cost { startup, total, rows: node.rows, width }
     }
-}
 
-impl Cost {
-    /// The cost of finding the rows of a change.
-    pub(super) fn of_change(table: &Table, access: &Access, filter: Option<&Expr>) -> Cost {
+    /// The cost of finding rows of a table.
+    pub(super) fn of_finding(table: &Table, access: &Access, filter: Option<&Expr>) -> Cost {
         let (read, rows) = estimated(table, access, filter);
-        let lookup = if access.index.is_some() { LOOKUP } else { 0.0 };
-        let total = read * ROW * (1.0 + lookup);
-        Cost { startup: 0.0, total, rows, width: 0.0 }
+        Cost { startup: 0.0, total: scanned(access, filter, read), rows, width: 0.0 }
+    }
+
+    /// The cost of rows that stand in the statement.
+    pub(super) fn of_values(rows: usize) -> Cost {
+        let rows = rows as f64;
+        Cost { startup: 0.0, total: rows * ROW, rows, width: 0.0 }
     }
 }
 
-/// The rows that are read, each through an index with a lookup.
-fn of_scan(scan: &Scan) -> f64 {
-    let (read, _) = estimated(&scan.table, &scan.access, scan.filter.as_ref());
-    let is_lookup = scan.access.index.is_some() && !scan.access.only;
+/// The rows that are read, each through an index with a lookup, unless that holds all of them.
+fn scanned(access: &Access, filter: Option<&Expr>, read: f64) -> f64 {
+    let is_lookup = access.index.is_some() && !access.only;
     let lookup = if is_lookup { LOOKUP } else { 0.0 };
-    let filter = if scan.filter.is_some() { OPERATOR } else { 0.0 };
-    read * (ROW * (1.0 + lookup) + filter)
+    let condition = if filter.is_some() { OPERATOR } else { 0.0 };
+    read * (ROW * (1.0 + lookup) + condition)
 }
 
 fn of_join(join: &Join, inputs: &[Cost], made: f64) -> (f64, f64) {

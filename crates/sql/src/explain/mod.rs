@@ -78,11 +78,8 @@ pub(crate) fn explain(plan: &Plan, verbose: bool) -> Explained {
         Plan::Insert(insert) => change::of_insert(insert, verbose),
         Plan::Change(change) => change::of_change(change),
         Plan::ByQuery(change) => change::of_query(change, verbose),
-        _ => Explained {
-            kind: "Utility Statement",
-            title: "Utility Statement".into(),
-            ..Explained::default()
-        },
+        // No other statement is explained.
+        _ => Explained::new("Result", Cost::default()),
     }
 }
 

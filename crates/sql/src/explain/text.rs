@@ -30,7 +30,7 @@ fn add(
     };
     let arrow = if depth > 0 { "->  " } else { "" };
     let mut line = format!("{:indent$}{arrow}{}", "", node.title);
-    if options.costs && !node.kind.starts_with("Utility") {
+    if options.costs {
         let cost = &node.cost;
         let _ = write!(
             line,
@@ -67,13 +67,8 @@ fn add(
         }
     }
     for input in &node.inputs {
-        match &input.subplan {
-            Some(name) => {
-                lines.push(format!("{:indent$}{name}", ""));
-                add(input, options, actuals, depth + 1, lines);
-            }
-            None => add(input, options, actuals, depth + 1, lines),
-        }
+        lines.extend(input.subplan.iter().map(|name| format!("{:indent$}{name}", "")));
+        add(input, options, actuals, depth + 1, lines);
     }
 }
 

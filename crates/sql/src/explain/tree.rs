@@ -75,10 +75,7 @@ impl Tree<'_> {
         };
         match &node.op {
             Op::Values(rows) if rows.len() == 1 => Explained::new("Result", cost(&[])),
-            Op::Values(_) => Explained {
-                title: "Values Scan on \"*VALUES*\"".into(),
-                ..Explained::new("Values Scan", cost(&[]))
-            },
+            Op::Values(_) => values(cost(&[])),
             Op::Scan(scan) => self.scan(scan, cost(&[])),
             Op::LockRows(locked) => {
                 let input = self.node(&locked.input);
@@ -339,7 +336,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The average size of a column's values, in bytes.
+    /// A guess at the size of a column's values, in bytes, by their type alone.
     fn width(&self, id: ColumnId) -> f64 {
         match self.query.known.get(id).map(|column| column.ty) {
             Some(Type::Bool) => 1.0,
@@ -350,6 +347,12 @@ impl Tree<'_> {
             _ => 32.0,
         }
     }
+}
+
+/// Shows rows of expressions.
+pub(super) fn values(cost: Cost) -> Explained {
+    let title = "Values Scan on \"*VALUES*\"".into();
+    Explained { title, ..Explained::new("Values Scan", cost) }
 }
 
 fn with_name(number: usize) -> String {

@@ -7,7 +7,6 @@
 
 mod estimate;
 mod lower;
-mod lower_window;
 mod order;
 mod ordered;
 

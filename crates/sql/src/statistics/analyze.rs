@@ -20,7 +20,7 @@ use crate::turn::Turn;
 use crate::work::Work;
 use crate::{engine::Engine, response::Response};
 use meridian_txn::{Begin, Lock, Mode, ReadAt, Transaction};
-use sqlparser::ast;
+use sqlparser::ast::{self, ObjectName};
 use std::sync::Arc;
 
 /// The rows that are read at a time.
@@ -48,18 +48,21 @@ async fn gather(
     }
 }
 
-/// Returns the tables that a statement names: all tables, if it names none.
+/// Returns the tables of these names; all tables, if there are none.
 async fn tables(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,
-    analyze: &ast::Analyze,
+    names: &[ObjectName],
 ) -> Result<Vec<Arc<Table>>, SqlError> {
-    if let Some(name) = &analyze.table_name {
-        let table = compile::table(engine, txn, clean, name).await?;
-        return Ok(vec![table].into_iter().filter(|table| !system::is_system(table.id)).collect());
-    }
     let mut all = Vec::new();
+    for name in names {
+        let table = compile::table(engine, txn, clean, name).await?;
+        all.extend(Some(table).filter(|table| !system::is_system(table.id)));
+    }
+    if !names.is_empty() {
+        return Ok(all);
+    }
     for (_, relation) in catalog::names(txn).await? {
         if relation.id == relation.table {
             all.extend(
@@ -79,7 +82,7 @@ pub(crate) async fn in_transaction(
 ) -> Result<(), SqlError> {
     let clean = work.clean;
     let txn = work.txn.as_mut();
-    for table in tables(engine, txn, clean, analyze).await? {
+    for table in tables(engine, txn, clean, analyze.table_name.as_slice()).await? {
         let statistics = gather(txn, &table, facts).await?;
         write(txn, &table, statistics).await?;
     }
@@ -90,12 +93,19 @@ impl Session {
     /// Analyzes tables outside a transaction block.
     pub(crate) async fn analyze(&mut self, analyze: &ast::Analyze) -> Result<Response, SqlError> {
         self.finish_implicit().await?;
-        let engine = self.engine.clone();
-        let mut look = self.look().await?;
-        let all = tables(&engine, look.as_mut(), true, analyze).await?;
-        drop(look);
+        let all = self.tables_named(analyze.table_name.as_slice()).await?;
         self.analyze_tables(&all).await?;
         Ok(Response::Complete("ANALYZE".into()))
+    }
+
+    /// Returns the tables of these names, as they are now; all tables, if there are none.
+    pub(crate) async fn tables_named(
+        &mut self,
+        names: &[ObjectName],
+    ) -> Result<Vec<Arc<Table>>, SqlError> {
+        let engine = self.engine.clone();
+        let mut look = self.look().await?;
+        tables(&engine, look.as_mut(), true, names).await
     }
 
     /// Analyzes a table of which much has changed. Returns false if there is none.
@@ -110,7 +120,8 @@ impl Session {
         Ok(true)
     }
 
-    async fn analyze_tables(&mut self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
+    /// Analyzes tables, each in transactions of its own.
+    pub(crate) async fn analyze_tables(&mut self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
         for table in tables {
             let (engine, mut look) = (self.engine.clone(), self.look().await?);
             // As the snapshot has it: it may have changed, or be gone.

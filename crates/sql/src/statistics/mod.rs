@@ -6,9 +6,9 @@
 //! ```
 //!
 //! `ANALYZE` writes them in a transaction. A server runs it by itself once much of a table has
-//! changed ([`Changes`]). They change no answer, so they are no part of a table's
-//! version: nothing that runs is rejected when they change. A plan that is kept is made again once
-//! this node has read newer statistics.
+//! changed ([`Changes`]). They change no answer, so they are no part of a table's version: nothing
+//! that runs is rejected when they change. A plan that is kept is made again once this node has
+//! read newer statistics.
 //!
 //! Values are kept as keys encode them ([`crate::key`]), which compare as bytes.
 
@@ -54,15 +54,12 @@ pub(crate) struct ColumnStatistics {
     /// The estimated number of different values, without NULL.
     #[n(1)]
     pub(crate) distinct: f64,
-    /// The average size of a value, in bytes.
-    #[n(2)]
-    pub(crate) width: f64,
     /// The most common values, and the part of the rows that has each.
-    #[n(3)]
+    #[n(2)]
     common: Vec<(ByteVec, f64)>,
     /// Bounds of the other values, from the least to the largest: as many rows lie between any two
     /// neighbours.
-    #[n(4)]
+    #[n(3)]
     bounds: Vec<ByteVec>,
 }
 

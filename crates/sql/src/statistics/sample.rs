@@ -5,7 +5,6 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::key;
 use crate::memory::Held;
-use crate::memory::weight;
 use std::hash::Hasher;
 
 /// The number of rows of a sample. PostgreSQL's, for which it cites Chaudhuri, Motwani, Narasayya
@@ -13,6 +12,8 @@ use std::hash::Hasher;
 const ROWS: u64 = 30_000;
 /// The most common values of a column that are kept, and the buckets of its histogram.
 const MOST: usize = 100;
+/// The most common values of all columns together, and the buckets of all histograms.
+const MOST_VALUES: usize = 10_000;
 /// The bytes of a value that are kept. Of a longer one they are its beginning and a checksum.
 const MOST_BYTES: usize = 128;
 /// The memory of a sample: rows that take more make it smaller.
@@ -22,8 +23,7 @@ const SAMPLE_BYTES: usize = 16 << 20;
 pub(super) struct Sample {
     /// For each row its values, as keys encode them; `None` for NULL.
     rows: Vec<Vec<Option<Box<[u8]>>>>,
-    /// The sizes of the columns' values, and their numbers.
-    widths: Vec<(f64, f64)>,
+    columns: usize,
     seen: u64,
     /// The number of rows that it has at most.
     most: u64,
@@ -44,15 +44,8 @@ pub(super) fn shortened(mut bytes: Vec<u8>) -> Vec<u8> {
 
 impl Sample {
     pub(super) fn new(columns: usize, held: Held) -> Self {
-        let widths = vec![(0.0, 0.0); columns];
-        Sample {
-            rows: Vec::new(),
-            widths,
-            seen: 0,
-            most: ROWS,
-            random: 0x9e37_79b9_7f4a_7c15,
-            held,
-        }
+        let random = 0x9e37_79b9_7f4a_7c15;
+        Sample { rows: Vec::new(), columns, seen: 0, most: ROWS, random, held }
     }
 
     /// Returns a number below another one. The sequence is the same each time, so that runs replay.
@@ -70,18 +63,13 @@ impl Sample {
         if place >= self.most {
             return Ok(());
         }
-        let mut taken = Vec::with_capacity(row.len());
-        for (datum, (bytes, count)) in row.iter().zip(&mut self.widths) {
-            if datum.is_null() {
-                taken.push(None);
-                continue;
-            }
-            *bytes += weight(std::slice::from_ref(datum)) as f64;
-            *count += 1.0;
-            let mut encoded = Vec::new();
-            key::write(datum, false, &mut encoded);
-            taken.push(Some(shortened(encoded).into_boxed_slice()));
-        }
+        let encoded = |datum: &Datum| {
+            let mut bytes = Vec::new();
+            key::write(datum, false, &mut bytes);
+            shortened(bytes).into_boxed_slice()
+        };
+        let value = |datum: &Datum| (!datum.is_null()).then(|| encoded(datum));
+        let taken: Vec<_> = row.iter().map(value).collect();
         let size = |row: &[Option<Box<[u8]>>]| {
             row.iter().map(|value| 24 + value.as_ref().map_or(0, |value| value.len())).sum()
         };
@@ -110,11 +98,12 @@ impl Sample {
 
     /// Returns the statistics of all rows that were considered.
     pub(super) fn finish(self) -> Statistics {
-        let columns = (0..self.widths.len()).map(|column| self.column(column)).collect();
+        let most = (MOST_VALUES / self.columns.max(1)).clamp(1, MOST);
+        let columns = (0..self.columns).map(|column| self.column(column, most)).collect();
         Statistics { number: 0, rows: self.seen, columns }
     }
 
-    fn column(&self, column: usize) -> ColumnStatistics {
+    fn column(&self, column: usize, most: usize) -> ColumnStatistics {
         let sampled = self.rows.len().max(1) as f64;
         let mut values: Vec<&[u8]> =
             self.rows.iter().filter_map(|row| row[column].as_deref()).collect();
@@ -129,16 +118,14 @@ impl Sample {
         let nulls = 1.0 - values.len() as f64 / sampled;
         let total = self.seen as f64 * (1.0 - nulls);
         let distinct = distinct(&runs, values.len() as f64, total);
-        let common = most_common(&runs, values.len(), distinct);
+        let common = most_common(&runs, values.len(), distinct, most);
         let is_common =
             |value: &[u8]| common.binary_search_by(|(other, _)| (*other).cmp(value)).is_ok();
         values.retain(|value| !is_common(value));
-        let (bytes, count) = self.widths[column];
         ColumnStatistics {
             nulls,
             distinct,
-            width: if count > 0.0 { bytes / count } else { 0.0 },
-            bounds: bounds(&values),
+            bounds: bounds(&values, most),
             common: common
                 .into_iter()
                 .map(|(value, count)| (value.to_vec().into(), count as f64 / sampled))
@@ -164,23 +151,24 @@ fn most_common<'a>(
     runs: &[(&'a [u8], usize)],
     sampled: usize,
     distinct: f64,
+    most: usize,
 ) -> Vec<(&'a [u8], usize)> {
-    let is_whole = runs.len() <= MOST && distinct < runs.len() as f64 + 0.5;
+    let is_whole = runs.len() <= most && distinct < runs.len() as f64 + 0.5;
     let least = if is_whole { 1.0 } else { (1.25 * sampled as f64 / distinct).max(2.0) };
     let mut common: Vec<_> =
         runs.iter().filter(|(_, count)| *count as f64 >= least).copied().collect();
     common.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    common.truncate(MOST);
+    common.truncate(most);
     common.sort_unstable();
     common
 }
 
 /// Returns bounds of sorted values, with as many values between any two neighbours.
-fn bounds(values: &[&[u8]]) -> Vec<minicbor::bytes::ByteVec> {
+fn bounds(values: &[&[u8]], most: usize) -> Vec<minicbor::bytes::ByteVec> {
     if values.len() < 2 {
         return values.iter().map(|value| value.to_vec().into()).collect();
     }
-    let buckets = MOST.min(values.len() - 1);
+    let buckets = most.min(values.len() - 1);
     (0..=buckets).map(|at| values[at * (values.len() - 1) / buckets].to_vec().into()).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The values of a window function over a sorted partition, row by row.
 //!
-//! An aggregate goes on from the row before while the frame only grows at its end. Any other frame
-//! is computed anew, so that each row of a moving frame costs the length of the frame.
+//! An aggregate goes on from the row before while the frame only grows at its end. For any other
+//! frame, the aggregate starts again: each row of a moving frame costs the length of the frame.
 
 use super::frame::{self, Bounds, Measure, Peers};
 use super::{Call, Frame, Kind, Units, Work};

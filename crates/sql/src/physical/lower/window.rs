@@ -1,11 +1,11 @@
 //! Lowers window functions.
 
-use super::lower::{Lowering, need, position, sort_by};
-use super::{Node, Op};
+use super::{Lowering, need, position, sort_by};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::logical::{self, ColumnId};
+use crate::physical::{Node, Op};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

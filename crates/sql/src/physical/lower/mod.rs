@@ -1,14 +1,17 @@
 //! Lowers a logical plan: ids become positions, scans get access paths, joins get algorithms.
 
+mod join;
+mod window;
+
 use super::estimate::Estimates;
 use super::ordered::{self, Wanted};
-use super::{How, Join, Kind, LockRows, Node, Op, Query, Scan, SortBy, order, rows_of};
-use crate::access::{Access, LOOKUP, Wish};
+use super::{LockRows, Node, Op, Query, Scan, SortBy, order, rows_of};
+use crate::access::{Access, Wish};
 use crate::bind::{self, OnLocked, RowLocks};
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::{Arith, Compare, Expr};
-use crate::logical::{self, ColumnId, JoinKind, Rel};
+use crate::expr::Expr;
+use crate::logical::{self, ColumnId, Rel};
 use crate::normalize::normalize;
 use meridian_txn::Lock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +65,7 @@ pub(crate) fn lower_with(
     })
 }
 
-pub(super) struct Lowering {
+struct Lowering {
     estimates: Estimates,
     /// Whether joins read by key: by cost unless it is given.
     by_key: Option<bool>,
@@ -86,15 +89,12 @@ fn internal(what: &str) -> SqlError {
     SqlError::new("XX000", format!("the query's plan is wrong: {what}"))
 }
 
-pub(super) fn position(layout: &[ColumnId], id: ColumnId) -> Result<usize, SqlError> {
+fn position(layout: &[ColumnId], id: ColumnId) -> Result<usize, SqlError> {
     layout.iter().position(|column| *column == id).ok_or_else(|| internal("a column is missing"))
 }
 
 /// Turns the ids of sort keys into positions.
-pub(super) fn sort_by(
-    by: Vec<logical::SortKey>,
-    layout: &[ColumnId],
-) -> Result<Vec<SortBy>, SqlError> {
+fn sort_by(by: Vec<logical::SortKey>, layout: &[ColumnId]) -> Result<Vec<SortBy>, SqlError> {
     let key = |key: logical::SortKey| {
         Ok(SortBy {
             column: position(layout, key.column)?,
@@ -106,13 +106,13 @@ pub(super) fn sort_by(
 }
 
 /// Adds the columns that an expression names.
-pub(super) fn need(expr: &Expr, needed: &mut BTreeSet<ColumnId>) {
+fn need(expr: &Expr, needed: &mut BTreeSet<ColumnId>) {
     expr.each_column(&mut |id| _ = needed.insert(id));
 }
 
 impl Lowering {
     /// Turns the ids of an expression into positions and parameters.
-    pub(super) fn place(&mut self, mut expr: Expr, layout: &[ColumnId]) -> Result<Expr, SqlError> {
+    fn place(&mut self, mut expr: Expr, layout: &[ColumnId]) -> Result<Expr, SqlError> {
         let (mut missing, mut reads_catalog) = (false, false);
         expr.rewrite(&mut |part| match part {
             Expr::Column(id) => {
@@ -141,11 +141,7 @@ impl Lowering {
     }
 
     /// Lowers a relation of which some columns are needed.
-    pub(super) fn lower(
-        &mut self,
-        rel: Rel,
-        needed: &BTreeSet<ColumnId>,
-    ) -> Result<Arc<Node>, SqlError> {
+    fn lower(&mut self, rel: Rel, needed: &BTreeSet<ColumnId>) -> Result<Arc<Node>, SqlError> {
         match rel {
             Rel::Values { columns, rows } => {
                 let rows = rows.into_iter().map(|row| self.place_all(row, &[]));
@@ -331,7 +327,7 @@ impl Lowering {
     }
 
     /// Makes a node of an operator and the ids of its columns.
-    pub(super) fn node(&self, op: Op, layout: Vec<ColumnId>) -> Arc<Node> {
+    fn node(&self, op: Op, layout: Vec<ColumnId>) -> Arc<Node> {
         let rows = self.estimates.of_operator(&op);
         Arc::new(Node { op, layout, rows })
     }
@@ -434,201 +430,6 @@ impl Lowering {
         let scan = Scan { table, access, backwards, locks, filter, wanted, picks, columns };
         Ok(self.node(Op::Scan(scan), layout))
     }
-
-    fn join(
-        &mut self,
-        join: logical::Join,
-        needed: &BTreeSet<ColumnId>,
-        wanted: Option<Wanted<'_>>,
-    ) -> Result<Arc<Node>, SqlError> {
-        let logical::Join { kind, left, right, on } = join;
-        if kind == JoinKind::Full && on.has_subquery() {
-            return Err(SqlError::unsupported("FULL JOIN with a subquery in its condition"));
-        }
-        let lefts: BTreeSet<ColumnId> = left.columns().into_iter().collect();
-        let rights: BTreeSet<ColumnId> = right.columns().into_iter().collect();
-        let mut conjuncts = Vec::new();
-        on.into_conjuncts(&mut conjuncts);
-        let (guards, mut pairs): (Vec<_>, Vec<_>) = conjuncts
-            .into_iter()
-            .partition(|conjunct| logical::Join::is_guard(kind, conjunct, &rights));
-        let mut physical = match kind {
-            JoinKind::Inner => Kind::Inner,
-            JoinKind::Left => Kind::Left,
-            JoinKind::Full => Kind::Full,
-            JoinKind::Semi => Kind::Semi,
-            JoinKind::Anti => Kind::Anti,
-            JoinKind::Single => Kind::Single,
-            JoinKind::Mark(_) => Kind::Mark,
-        };
-        if let (Kind::Anti, [Expr::IsBool(inner, false, true)]) = (physical, &*pairs) {
-            let mut inner_pairs = Vec::new();
-            inner.as_ref().clone().into_conjuncts(&mut inner_pairs);
-            pairs = inner_pairs;
-            physical = Kind::AntiUnknown;
-        }
-
-        // By key, if there are few left rows, or if the right side depends on them anyway.
-        let is_dependent = !right.free_columns().is_disjoint(&lefts);
-        let knows_null = matches!(physical, Kind::Mark | Kind::AntiUnknown)
-            && !pairs.iter().all(Expr::is_never_null);
-        let by_key = kind != JoinKind::Full
-            && !knows_null
-            && !is_dependent
-            && self.looked_up(&right, &pairs, &lefts).is_some_and(|found| {
-                let most = wanted.as_ref().and_then(|wanted| wanted.rows);
-                let count = self.estimates.rows(&left).min(most.unwrap_or(f64::MAX));
-                let is_cheaper = count * (LOOKUP + found) < count + self.base_rows(&right);
-                self.by_key.unwrap_or(is_cheaper)
-            });
-        let (mut left, mut right) = (left, right);
-        // The smaller side is held in memory. The left side gives the order.
-        let swaps = kind == JoinKind::Inner
-            && wanted.is_none()
-            && !by_key
-            && !is_dependent
-            && guards.is_empty()
-            && self.estimates.rows(&left) < self.estimates.rows(&right);
-        let (lefts, rights) = if swaps { (rights, lefts) } else { (lefts, rights) };
-        if swaps {
-            std::mem::swap(&mut left, &mut right);
-        }
-        if by_key {
-            let truths = std::mem::take(&mut pairs).into_iter().map(|pair| match pair {
-                Expr::IsBool(inner, true, false) => *inner,
-                pair => pair,
-            });
-            right = right.filter(truths.collect()).settled();
-        }
-        let dependent = by_key || is_dependent;
-
-        let mut below_left: BTreeSet<ColumnId> = needed.intersection(&lefts).copied().collect();
-        let mut below_right: BTreeSet<ColumnId> = needed.intersection(&rights).copied().collect();
-        for expr in guards.iter().chain(&pairs) {
-            expr.each_column(&mut |id| {
-                if lefts.contains(&id) {
-                    below_left.insert(id);
-                } else if rights.contains(&id) {
-                    below_right.insert(id);
-                }
-            });
-        }
-        let passed: Vec<ColumnId> = match dependent {
-            true => right.free_columns().intersection(&lefts).copied().collect(),
-            false => Vec::new(),
-        };
-        below_left.extend(&passed);
-        let left = match wanted {
-            Some(wanted) => {
-                below_left.extend(wanted.by.iter().map(|key| key.column));
-                self.lower_in_order(left, wanted, &below_left)?
-            }
-            None => self.lower(left, &below_left)?,
-        };
-        let left_layout = left.layout.clone();
-        let mut slots = Vec::with_capacity(passed.len());
-        for id in &passed {
-            slots.push((position(&left_layout, *id)?, self.slots));
-            self.outer.insert(*id, self.slots);
-            self.passed.push(*id);
-            self.slots += 1;
-        }
-        let remembers = !right.is_volatile();
-        let right = self.lower(right, &below_right)?;
-        let right_layout = right.layout.clone();
-        for id in &passed {
-            self.outer.remove(id);
-        }
-
-        let guards = self.place_all(guards, &left_layout)?;
-        let both: Vec<ColumnId> = left_layout.iter().chain(&right_layout).copied().collect();
-        let how = match dependent {
-            true => How::Dependent { slots, remembers },
-            false => self.keys(&pairs, &left_layout, &right_layout, &both)?,
-        };
-        let on = Expr::all_of(self.place_all(pairs, &both)?);
-        let left_width = left_layout.len();
-        let layout = match kind {
-            JoinKind::Semi | JoinKind::Anti => left_layout,
-            JoinKind::Mark(mark) => left_layout.into_iter().chain([mark]).collect(),
-            _ => both,
-        };
-        let right_width = right_layout.len();
-        let guard = Expr::all_of(guards);
-        let join = Join { kind: physical, left, right, left_width, right_width, guard, on, how };
-        Ok(self.node(Op::Join(join), layout))
-    }
-
-    /// The rows that a right side reads without a key of the left side.
-    fn base_rows(&self, right: &Rel) -> f64 {
-        match scan_of(right) {
-            Some((scan, conditions)) if reads_by_key(scan, &conditions) => {
-                self.estimates.scanned(scan, &conditions)
-            }
-            Some((scan, _)) => self.estimates.rows(scan),
-            None => self.estimates.rows(right),
-        }
-    }
-
-    /// Returns the estimated rows of a lookup, if the conditions give a key of a right side that is
-    /// a table.
-    fn looked_up(&self, right: &Rel, pairs: &[Expr], lefts: &BTreeSet<ColumnId>) -> Option<f64> {
-        let (scan, mut conditions) = scan_of(right)?;
-        if let Rel::Scan { table, .. } = scan
-            && crate::system::is_system(table.id)
-        {
-            return None;
-        }
-        let alone = access(scan, &conditions)?;
-        let joining = pairs.iter().filter(|pair| pair.names_any(lefts)).map(|pair| match pair {
-            Expr::IsBool(inner, true, false) => (**inner).clone(),
-            pair => pair.clone(),
-        });
-        conditions.extend(joining);
-        let found = access(scan, &conditions)?;
-        (found.has_key() && found != alone).then(|| self.estimates.scanned(scan, &conditions))
-    }
-
-    /// Finds equalities between the sides; without one, all pairs are looked at.
-    fn keys(
-        &mut self,
-        pairs: &[Expr],
-        left: &[ColumnId],
-        right: &[ColumnId],
-        both: &[ColumnId],
-    ) -> Result<How, SqlError> {
-        let (lefts, rights): (BTreeSet<_>, BTreeSet<_>) =
-            (left.iter().copied().collect(), right.iter().copied().collect());
-        let (mut left_keys, mut right_keys, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-        for pair in pairs {
-            let equal = match pair {
-                Expr::IsBool(inner, true, false) => inner,
-                pair => pair,
-            };
-            let sides = match equal {
-                Expr::Compare(Compare::Eq, sides) => Some((&sides.0, &sides.1)),
-                _ => None,
-            };
-            let apart = |(a, b): &(&Expr, &Expr)| !a.names_any(&rights) && !b.names_any(&lefts);
-            let own = |(a, b): &(&Expr, &Expr)| a.names_any(&lefts) && b.names_any(&rights);
-            let sides =
-                sides.map(|(a, b)| if apart(&(a, b)) { (a, b) } else { (b, a) }).filter(|sides| {
-                    apart(sides) && own(sides) && !may_fail(sides.0) && !may_fail(sides.1)
-                });
-            match sides {
-                Some((a, b)) => {
-                    left_keys.push(self.place(a.clone(), left)?);
-                    right_keys.push(self.place(b.clone(), right)?);
-                }
-                None => rest.push(pair.clone()),
-            }
-        }
-        if left_keys.is_empty() {
-            return Ok(How::Loop);
-        }
-        let rest = Expr::all_of(self.place_all(rest, both)?);
-        Ok(How::Hash { left: left_keys, right: right_keys, rest })
-    }
 }
 
 /// Adds the key of a table's rows, the last column of its scan, to the columns of a relation.
@@ -645,65 +446,4 @@ fn with_row_key(rel: &mut Rel) -> Option<ColumnId> {
         }
         _ => None,
     }
-}
-
-/// True if the value may be an error for some rows. Overflow counts only where it is likely.
-fn may_fail(expr: &Expr) -> bool {
-    let mut may = false;
-    expr.walk(&mut |part| {
-        may |= match part {
-            Expr::Arith(op, ..) => matches!(op, Arith::Div | Arith::Mod),
-            Expr::Cast(_, _, explicit) => *explicit,
-            Expr::Call(..) | Expr::Case { .. } => true,
-            _ => false,
-        };
-    });
-    may
-}
-
-impl Rel {
-    /// Merges a filter into the filter or the scan below it.
-    fn settled(self) -> Rel {
-        match self {
-            Rel::Filter { input, condition } => match *input {
-                Rel::Filter { input, condition: inner } => {
-                    let mut all = Vec::new();
-                    inner.into_conjuncts(&mut all);
-                    condition.into_conjuncts(&mut all);
-                    input.filter(all)
-                }
-                input => Rel::Filter { input: Box::new(input), condition },
-            },
-            other => other,
-        }
-    }
-}
-
-/// Returns the scan of a right side, and its own conditions.
-fn scan_of(rel: &Rel) -> Option<(&Rel, Vec<Expr>)> {
-    match rel {
-        Rel::Scan { .. } => Some((rel, Vec::new())),
-        Rel::Filter { input, condition } if matches!(**input, Rel::Scan { .. }) => {
-            Some((input, vec![condition.clone()]))
-        }
-        _ => None,
-    }
-}
-
-fn reads_by_key(scan: &Rel, conditions: &[Expr]) -> bool {
-    access(scan, conditions).is_some_and(|access| access.has_key())
-}
-
-fn access(scan: &Rel, conditions: &[Expr]) -> Option<Access> {
-    let Rel::Scan { table, columns } = scan else { return None };
-    let mut placed = Vec::with_capacity(conditions.len());
-    for condition in conditions {
-        let mut condition = condition.clone();
-        condition.replace_columns(&|id| {
-            let at = columns.iter().position(|column| *column == id);
-            Some(at.map_or(Expr::Param(0), Expr::Column))
-        });
-        placed.push(condition);
-    }
-    Some(Access::choose(table, Expr::all_of(placed).as_ref()))
 }
