@@ -3,8 +3,9 @@
 //! A throughput figure says nothing when the results are wrong. So each workload has an invariant
 //! that every serializable execution keeps, and `check` tests it. **bank** moves money between
 //! accounts, and the total never changes. **tpcb** is pgbench's transaction on pgbench's tables:
-//! the deltas in the history equal the sum of the balances of accounts, tellers and branches. Both
-//! use standard SQL and run against any compatible server.
+//! the deltas in the history equal the sum of the balances of accounts, tellers and branches. **tpcc**
+//! is the benchmark TPC-C, with its consistency conditions ([`tpcc`]). All use standard SQL and run
+//! against any compatible server.
 //!
 //! Transactions are counted by their outcome. *ok*: COMMIT was acknowledged. *retried*: the server
 //! aborted the transaction for a conflict (40001, 40P01), and the client retried it. *failed*: it
@@ -21,6 +22,7 @@ mod drive;
 mod keys;
 mod report;
 mod tpcb;
+mod tpcc;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -36,6 +38,8 @@ pub enum Kind {
     },
     /// pgbench's TPC-B on pgbench's tables.
     Tpcb,
+    /// TPC-C on its nine tables.
+    Tpcc,
 }
 
 impl Kind {
@@ -43,6 +47,7 @@ impl Kind {
         match self {
             Kind::Bank { .. } => "bank",
             Kind::Tpcb => "tpcb",
+            Kind::Tpcc => "tpcc",
         }
     }
 }
@@ -56,6 +61,9 @@ pub enum Command {
     /// pgbench's TPC-B on pgbench's tables.
     #[command(subcommand)]
     Tpcb(Verb),
+    /// TPC-C: five transactions of a wholesale supplier, without thinking time.
+    #[command(subcommand)]
+    Tpcc(Verb),
     /// Two operations per transaction, half of them writes, on uniformly drawn keys: on replicas of
     /// its own, below SQL.
     Micro(keys::Options),
@@ -86,7 +94,7 @@ pub enum Verb {
     Init {
         /// The server, for example postgresql://root@127.0.0.1:5544/meridian
         url: String,
-        /// Size: 1000 accounts (bank), or 100 000 accounts (tpcb), each.
+        /// Size: 1000 accounts (bank), 100 000 accounts (tpcb), or a warehouse with 600 000 rows (tpcc), each.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         scale: u32,
     },
@@ -129,6 +137,7 @@ pub async fn run(command: Command) -> ExitCode {
     let done = match command {
         Command::Bank(verb) => run_verb(Kind::Bank { plain_reads: false }, verb).await,
         Command::Tpcb(verb) => run_verb(Kind::Tpcb, verb).await,
+        Command::Tpcc(verb) => run_verb(Kind::Tpcc, verb).await,
         Command::Micro(options) => keys::run(keys::Mix::Micro, &options).await,
         Command::Retwis(options) => keys::run(keys::Mix::Retwis, &options).await,
         Command::YcsbT { zipf, writes, options } => {
@@ -148,7 +157,7 @@ pub async fn run(command: Command) -> ExitCode {
 async fn run_verb(kind: Kind, verb: Verb) -> Result<(), String> {
     match verb {
         Verb::Init { url, scale } => init(kind, &url, scale).await,
-        Verb::Run { plain_reads: true, .. } if kind == Kind::Tpcb => {
+        Verb::Run { plain_reads: true, .. } if !matches!(kind, Kind::Bank { .. }) => {
             Err("--plain-reads is for the workload bank".to_owned())
         }
         Verb::Run { url, clients, duration, plain_reads }
@@ -167,6 +176,7 @@ async fn init(kind: Kind, url: &str, scale: u32) -> Result<(), String> {
     match kind {
         Kind::Bank { .. } => bank::init(&client, scale).await,
         Kind::Tpcb => tpcb::init(&client, scale).await,
+        Kind::Tpcc => tpcc::init(&client, scale).await,
     }
     .map_err(|error| format!("workload {} init: {}", kind.name(), connect::explain(&error)))
 }
@@ -176,6 +186,7 @@ async fn check(kind: Kind, url: &str) -> Result<(), String> {
     match kind {
         Kind::Bank { .. } => bank::check(&client).await,
         Kind::Tpcb => tpcb::check(&client).await,
+        Kind::Tpcc => tpcc::check(&client).await,
     }
 }
 

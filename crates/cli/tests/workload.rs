@@ -90,7 +90,7 @@ fn workload(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn both_workloads_run_on_postgresql_and_a_wrong_sum_is_found_there() {
+fn workloads_run_on_postgresql_and_wrong_sums_are_found_there() {
     let Some(postgres) = Postgres::start() else {
         assert!(
             std::env::var_os("CI").is_none(),
@@ -99,17 +99,41 @@ fn both_workloads_run_on_postgresql_and_a_wrong_sum_is_found_there() {
         eprintln!("SKIPPED: PostgreSQL's server is not installed");
         return;
     };
-    for kind in ["bank", "tpcb"] {
+    for kind in ["bank", "tpcb", "tpcc"] {
         workload(&[kind, "init", &postgres.url]);
         let ran = workload(&[kind, "run", &postgres.url, "--clients", "4", "--duration", "2"]);
         assert!(ran.contains("p99.9") && ran.contains("tx/s"), "{ran}");
         assert!(workload(&[kind, "check", &postgres.url]).contains("check ok"));
     }
-    let spoil = "update bank_accounts set balance = balance + 1 where id = 7";
-    assert!(run(&["sql", &postgres.url, "-e", spoil]).status.success());
-    let spoilt = run(&["workload", "bank", "check", &postgres.url]);
-    assert_eq!(spoilt.status.code(), Some(1));
-    assert!(stderr(&spoilt).contains("1 appeared or vanished"), "{}", stderr(&spoilt));
+    let spoil = |statement: &str, kind: &str| {
+        assert!(run(&["sql", &postgres.url, "-e", statement]).status.success(), "{statement}");
+        let spoilt = run(&["workload", kind, "check", &postgres.url]);
+        assert_eq!(spoilt.status.code(), Some(1), "{statement}");
+        stdout(&spoilt) + &stderr(&spoilt)
+    };
+    let said = spoil("update bank_accounts set balance = balance + 1 where id = 7", "bank");
+    assert!(said.contains("1 appeared or vanished"), "{said}");
+    // A part of a transaction is missing: each condition that it breaks is named, and no other.
+    for (statement, broken) in [
+        ("update warehouse set w_ytd = w_ytd + 1", vec!["1", "8"]),
+        (
+            "update warehouse set w_ytd = w_ytd - 1; update district set d_next_o_id = d_next_o_id + 1 where d_id = 3",
+            vec!["2"],
+        ),
+        (
+            "update district set d_next_o_id = d_next_o_id - 1 where d_id = 3; delete from order_line where ol_d_id = 4 and ol_o_id = 7 and ol_number = 1",
+            vec!["4", "6"],
+        ),
+        (
+            "update customer set c_balance = c_balance + 1 where c_d_id = 5 and c_id = 6",
+            vec!["4", "6", "10", "12"],
+        ),
+    ] {
+        let said = spoil(statement, "tpcc");
+        let lines = said.lines().filter(|line| line.contains("BROKEN"));
+        let found: Vec<_> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(found, broken, "{statement}: {said}");
+    }
 }
 
 #[test]

@@ -7,11 +7,13 @@
 //! rows except by the servers.
 
 mod hybrid_time;
+mod tpcc;
+mod workload;
 
 use crate::etcd::Etcd;
 use crate::machine::{Used, busy_seconds, disk_bytes, folder_bytes, sync_latency};
 use crate::pgbench::{self, KEYS, Outcome, Script, VALUE_BYTES};
-use crate::server::{Postgres, Server, meridian};
+use crate::server::{Postgres, Server, meridian, readable};
 use clap::Args;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -36,10 +38,13 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     clients: Vec<u32>,
     /// The rows: single (one node), replicated (three replicas), put (three replicas, also beside
-    /// etcd), join (by keys), plan (small statements, planned each time), idle, groups (idle ones),
-    /// flat, hybrid_time (each mode beside spanner).
+    /// etcd), join (by keys), plan (small statements, planned each time), tpcc, idle, groups (idle
+    /// ones), flat, hybrid_time (each mode beside spanner).
     #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
     rows: Vec<String>,
+    /// The numbers of warehouses of `tpcc`.
+    #[arg(long, value_delimiter = ',', default_value = "1,10")]
+    warehouses: Vec<u32>,
     /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
     #[arg(long, default_value_t = 30)]
     minutes: u32,
@@ -137,6 +142,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             "plan" => {
                 shop(&mut report, options, &binary, folder.path(), &[Script::Plan, Script::Exists])?
             }
+            "tpcc" => tpcc::run(&mut report, options, &binary, folder.path())?,
             "put" => put(&mut report, options, &binary, folder.path())?,
             "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1, &[])?),
             "groups" => groups(
@@ -148,7 +154,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             "hybrid_time" => hybrid_time::run(&mut report, options, &binary, folder.path())?,
             other => {
                 return Err(format!(
-                    "--rows {other}: there are single, replicated, put, join, plan, idle, groups, flat and hybrid_time"
+                    "--rows {other}: there are single, replicated, put, join, plan, tpcc, idle, groups, flat and hybrid_time"
                 ));
             }
         }
@@ -213,12 +219,6 @@ fn fill(
         report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
     }
     Ok(())
-}
-
-/// Lets other users into a folder: PostgreSQL runs as one.
-fn readable(folder: &std::path::Path) -> Result<(), String> {
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder, open).map_err(|error| error.to_string())
 }
 
 fn run_scripts(

@@ -28,6 +28,7 @@ mod templates;
 mod tree;
 mod types;
 
+pub use answer::{Answer, Outcome};
 use case::Case;
 use clap::Args;
 use features::{Feature, Skipped};
@@ -35,6 +36,7 @@ use lab::{Found, Lab, Rules};
 use meridian_sim::SimulatedProtocol;
 use meridian_sim::protocols;
 use report::Report;
+pub use side::Side;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! `cargo xtask VERB`: the project's longer tasks.
 
 mod bench;
+mod corpus;
 mod costs;
 mod defects;
 mod differential;
@@ -33,6 +34,8 @@ enum Verb {
     Torture(torture::Options),
     /// Run random statements on Meridian and PostgreSQL, and compare the answers.
     Differential(differential::Options),
+    /// Run the public files of sqllogictest on Meridian, beside PostgreSQL.
+    Corpus(corpus::Options),
     /// Count the seeds until each planted defect is detected in the simulator. A release build is
     /// ten times as fast.
     Defects(defects::Options),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Verb::Sim(options) => soak::run(&options),
         Verb::Torture(options) => torture::run(&options),
         Verb::Differential(options) => differential::run(&options),
+        Verb::Corpus(options) => corpus::run(&options),
         Verb::Defects(options) => defects::run_all(&options),
     };
     match done {

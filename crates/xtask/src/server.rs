@@ -298,6 +298,12 @@ fn answers(port: u16) -> Result<(), String> {
     Err("PostgreSQL did not take connections within a minute".into())
 }
 
+/// Lets other users into a folder: PostgreSQL runs as one.
+pub fn readable(folder: &Path) -> Result<(), String> {
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder, open).map_err(|error| error.to_string())
+}
+
 /// Builds the program in release, and returns its path.
 pub fn build() -> Result<PathBuf, String> {
     eprintln!("building the command in release …");

@@ -1,10 +1,10 @@
 //! Concurrent clients, each on its own connection, each counting the outcomes of its transactions.
 
 use super::bank::Bank;
-use super::report::{Counts, Report};
+use super::report::{Counts, Latencies, Report};
 use super::tpcb::Tpcb;
+use super::tpcc::Tpcc;
 use super::{Kind, connect};
-use hdrhistogram::Histogram;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::cell::Cell;
@@ -62,6 +62,7 @@ fn verdict(sqlstate: Option<&str>, commit_sent: bool) -> Verdict {
 enum Prepared {
     Bank(Bank),
     Tpcb(Box<Tpcb>),
+    Tpcc(Box<Tpcc>),
 }
 
 impl Prepared {
@@ -69,13 +70,21 @@ impl Prepared {
         Ok(match kind {
             Kind::Bank { plain_reads } => Prepared::Bank(Bank::prepare(client, plain_reads).await?),
             Kind::Tpcb => Prepared::Tpcb(Box::new(Tpcb::prepare(client).await?)),
+            Kind::Tpcc => Prepared::Tpcc(Box::new(Tpcc::prepare(client).await?)),
         })
     }
 
-    async fn step(&self, client: &Client, random: &mut StdRng, step: &Step) -> Result<(), Error> {
+    /// Runs one transaction, and returns its kind.
+    async fn step(
+        &self,
+        client: &Client,
+        random: &mut StdRng,
+        step: &Step,
+    ) -> Result<&'static str, Error> {
         match self {
-            Prepared::Bank(bank) => bank.step(client, random, step).await,
-            Prepared::Tpcb(tpcb) => tpcb.step(client, random, step).await,
+            Prepared::Bank(bank) => bank.step(client, random, step).await.map(|()| "transfer"),
+            Prepared::Tpcb(tpcb) => tpcb.step(client, random, step).await.map(|()| "tpcb"),
+            Prepared::Tpcc(tpcc) => tpcc.step(client, random, step).await,
         }
     }
 }
@@ -99,7 +108,7 @@ pub async fn run(kind: Kind, url: &str, clients: u32, duration_s: f64) -> Result
         workers
             .spawn_local_on(async move { work(kind, url, connected, end, counts).await }, &local);
     }
-    let mut latency_us = histogram();
+    let mut latencies = Latencies::default();
     let all = local.run_until(async {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.tick().await;
@@ -109,7 +118,7 @@ pub async fn run(kind: Kind, url: &str, clients: u32, duration_s: f64) -> Result
             tokio::select! {
                 worker = workers.join_next() => match worker {
                     None => return true,
-                    Some(Ok(one)) => drop(latency_us.add(one)),
+                    Some(Ok(one)) => latencies.add(one),
                     Some(Err(_)) => {}
                 },
                 _ = tick.tick() => report.progress(),
@@ -118,7 +127,7 @@ pub async fn run(kind: Kind, url: &str, clients: u32, duration_s: f64) -> Result
         }
     });
     let answered = all.await;
-    report.finish(&latency_us);
+    report.finish(&latencies);
     if !answered {
         return Err(format!(
             "some clients had no response {} s after the end; their transactions are not counted",
@@ -129,10 +138,6 @@ pub async fn run(kind: Kind, url: &str, clients: u32, duration_s: f64) -> Result
         return Err("no transaction committed".to_owned());
     }
     Ok(())
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("invariant: these bounds are valid")
 }
 
 /// Returns another seed for every client, from the random keys of the standard library's hash maps.
@@ -148,8 +153,8 @@ async fn work(
     connected: (Client, Prepared),
     end: Instant,
     counts: Arc<Counts>,
-) -> Histogram<u64> {
-    let mut latency_us = histogram();
+) -> Latencies {
+    let mut latencies = Latencies::default();
     let mut random = StdRng::seed_from_u64(seed());
     let mut connected = Some(connected);
     while Instant::now() < end {
@@ -162,14 +167,18 @@ async fn work(
         };
         let began = Instant::now();
         let mut retries = 0;
+        // A repetition makes the choices of the first attempt.
+        let choices = random.clone();
         loop {
             let step = Step::default();
-            let Err(error) = prepared.step(client, &mut random, &step).await else {
-                counts.ok.fetch_add(1, Relaxed);
-                latency_us.saturating_record(
-                    u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
-                );
-                break;
+            random.clone_from(&choices);
+            let error = match prepared.step(client, &mut random, &step).await {
+                Ok(which) => {
+                    counts.ok.fetch_add(1, Relaxed);
+                    latencies.record(which, began.elapsed());
+                    break;
+                }
+                Err(error) => error,
             };
             let found = verdict(error.code().map(|code| code.code()), step.commit_sent.get());
             let alive = !client.is_closed() && client.batch_execute("ROLLBACK").await.is_ok();
@@ -189,7 +198,7 @@ async fn work(
             break;
         }
     }
-    latency_us
+    latencies
 }
 
 async fn reopen(kind: Kind, url: &str) -> Option<(Client, Prepared)> {

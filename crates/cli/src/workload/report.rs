@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,6 +29,44 @@ impl Counts {
         let mut first = self.first_error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         first.get_or_insert(error);
     }
+}
+
+/// The latencies of committed transactions, by the kind of transaction, in microseconds.
+#[derive(Default)]
+pub struct Latencies {
+    by_kind: BTreeMap<&'static str, Histogram<u64>>,
+}
+
+impl Latencies {
+    /// Adds a transaction.
+    pub fn record(&mut self, kind: &'static str, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.by_kind.entry(kind).or_insert_with(histogram).saturating_record(us);
+    }
+
+    /// Adds those of another client.
+    pub fn add(&mut self, other: Latencies) {
+        for (kind, us) in other.by_kind {
+            // The bounds are the same.
+            let _ = self.by_kind.entry(kind).or_insert_with(histogram).add(us);
+        }
+    }
+
+    fn all(&self) -> Histogram<u64> {
+        let mut all = histogram();
+        for us in self.by_kind.values() {
+            let _ = all.add(us); // The bounds are the same.
+        }
+        all
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("invariant: these bounds are valid")
+}
+
+fn ms(us: u64) -> f64 {
+    us as f64 / 1000.0
 }
 
 fn on_terminal() -> bool {
@@ -110,17 +149,14 @@ impl Report {
     }
 
     /// Prints the table.
-    pub fn finish(self, latency_us: &Histogram<u64>) {
+    pub fn finish(self, latencies: &Latencies) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
         let ok = self.counts.ok.load(Relaxed);
-        let ms = |us: u64| us as f64 / 1000.0;
+        let took = self.began.elapsed().as_secs_f64();
         println!("{}", self.title);
-        println!(
-            "  ok       {ok:>10}   {:.1} transactions/s",
-            ok as f64 / self.began.elapsed().as_secs_f64()
-        );
+        println!("  ok       {ok:>10}   {:.1} transactions/s", ok as f64 / took);
         println!(
             "  retried  {:>10}   the server asked for it (40001, 40P01)",
             self.counts.retried.load(Relaxed)
@@ -130,16 +166,28 @@ impl Report {
             "  unknown  {:>10}   no response to COMMIT: may have happened",
             self.counts.unknown.load(Relaxed)
         );
-        if !latency_us.is_empty() {
+        let all = latencies.all();
+        if !all.is_empty() {
             println!(
                 "  latency ms   mean {:.2}   p50 {:.2}   p90 {:.2}   p99 {:.2}   p99.9 {:.2}   max {:.2}",
-                latency_us.mean() / 1000.0,
-                ms(latency_us.value_at_quantile(0.5)),
-                ms(latency_us.value_at_quantile(0.9)),
-                ms(latency_us.value_at_quantile(0.99)),
-                ms(latency_us.value_at_quantile(0.999)),
-                ms(latency_us.max()),
+                all.mean() / 1000.0,
+                ms(all.value_at_quantile(0.5)),
+                ms(all.value_at_quantile(0.9)),
+                ms(all.value_at_quantile(0.99)),
+                ms(all.value_at_quantile(0.999)),
+                ms(all.max()),
             );
+        }
+        if latencies.by_kind.len() > 1 {
+            for (kind, us) in &latencies.by_kind {
+                println!(
+                    "  {kind:<13} {:>6}   {:.0} per minute   p50 {:.2} ms   p99 {:.2} ms",
+                    us.len(),
+                    us.len() as f64 / took * 60.0,
+                    ms(us.value_at_quantile(0.5)),
+                    ms(us.value_at_quantile(0.99)),
+                );
+            }
         }
         let first =
             self.counts.first_error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

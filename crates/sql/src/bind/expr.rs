@@ -481,20 +481,26 @@ impl Binder {
             return Ok(Typed::of(if negated { Expr::Not(Box::new(any)) } else { any }, Type::Bool));
         }
         let needle = self.bind(needle)?;
-        let mut side = needle.expr.clone();
-        let mut items = Vec::with_capacity(list.len());
-        let mut same = true;
+        // The values by what the needle becomes beside them: each pair has its own common type.
+        let mut lists: Vec<(Expr, Vec<Expr>)> = Vec::new();
         for item in list {
             let item = self.bind(item)?;
-            let (left, right) = self.meet_sides(needle.clone(), item, "=")?;
-            same &= items.is_empty() || left == side;
-            side = left;
-            items.push(right);
+            let (side, item) = self.meet_sides(needle.clone(), item, "=")?;
+            match lists.iter_mut().find(|(known, _)| *known == side) {
+                Some((_, items)) => items.push(item),
+                None => lists.push((side, vec![item])),
+            }
         }
-        if same {
+        if let [(side, items)] = lists.as_mut_slice() {
+            let (side, items) = (std::mem::replace(side, Expr::truth()), std::mem::take(items));
             return Ok(Typed::of(Expr::In(Box::new(side), items, negated), Type::Bool));
         }
-        Err(SqlError::unsupported("IN over values of several types"))
+        if needle.expr.has_subquery() {
+            return Err(SqlError::unsupported("a subquery IN values of several types"));
+        }
+        let any = lists.into_iter().map(|(side, items)| Expr::In(Box::new(side), items, false));
+        let any = Expr::Or(any.collect());
+        Ok(Typed::of(if negated { Expr::Not(Box::new(any)) } else { any }, Type::Bool))
     }
 
     fn like(

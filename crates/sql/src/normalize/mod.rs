@@ -3,6 +3,8 @@
 //! Each rule is a function in a file of its own, which states the rule's precondition in
 //! three-valued logic. The naive interpreter of logical plans is the oracle of their tests.
 
+mod fixed;
+mod fold;
 mod hoist;
 mod outer;
 mod pull;
@@ -15,7 +17,7 @@ use crate::logical::Rel;
 /// Normalizes a plan whose column ids are below `ids`; returns the new limit of ids.
 pub(crate) fn normalize(rel: Rel, ids: usize) -> Rel {
     let mut next = ids;
-    let rel = hoist::hoist(rel, &mut next);
+    let rel = fold::fold(hoist::hoist(rel, &mut next));
     let rel = push::push_down(rel);
     let rel = pull::pull_up(rel);
     let rel = outer::simplify(rel);

@@ -12,9 +12,10 @@
 //! - each side of a set operation.
 //!
 //! Conjuncts of a join's condition move to the right side if they name nothing of the left side,
-//! except for mark joins, whose mark is NULL where a conjunct is NULL. In an inner join they move
-//! to the left side as well.
+//! except for mark joins, whose mark is NULL where a conjunct is NULL. In inner and semi joins
+//! they move to the left side as well, where they name nothing of the right one.
 
+use super::fixed::{Fixed, complete, drop_implied, equalities, fixed, implied, pairs};
 use crate::expr::Expr;
 use crate::logical::{Join, JoinKind, Rel, SetOp, Window};
 use std::collections::BTreeSet;
@@ -119,6 +120,7 @@ fn push(rel: Rel, mut conjuncts: Vec<Expr>) -> Rel {
         }
         leaf @ (Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } | Rel::Functions(_)) => {
             conjuncts.retain(|conjunct| *conjunct != Expr::truth());
+            complete(&mut conjuncts);
             leaf.filter(conjuncts)
         }
     }
@@ -140,7 +142,9 @@ fn push_join(join: Join, conjuncts: Vec<Expr>) -> Rel {
         let may_move = !conjunct.is_volatile();
         let right_only = may_move && !conjunct.names_any(&lefts) && conjunct.names_any(&rights);
         match kind {
-            JoinKind::Inner if may_move && !conjunct.names_any(&rights) => to_left.push(conjunct),
+            JoinKind::Inner | JoinKind::Semi if may_move && !conjunct.names_any(&rights) => {
+                to_left.push(conjunct)
+            }
             JoinKind::Full | JoinKind::Mark(_) => pairs.push(conjunct),
             _ if right_only => to_right.push(conjunct),
             _ => pairs.push(conjunct),
@@ -161,6 +165,37 @@ fn push_join(join: Join, conjuncts: Vec<Expr>) -> Rel {
             _ => above.push(conjunct),
         }
     }
+    let (mut left, mut right) = (push(left, to_left), push(right, to_right));
+    pass_on(kind, &mut left, &mut right, &mut pairs);
     let on = Expr::all_of(pairs).unwrap_or_else(Expr::truth);
-    push(left, to_left).join(kind, push(right, to_right), on).filter(above)
+    left.join(kind, right, on).filter(above)
+}
+
+/// Passes on what is fixed on one side of a join to the other (see [`super::fixed`]).
+fn pass_on(kind: JoinKind, left: &mut Rel, right: &mut Rel, on: &mut Vec<Expr>) {
+    let pairs = pairs(on, left, right);
+    if pairs.is_empty() || matches!(kind, JoinKind::Full | JoinKind::Mark(_)) {
+        return;
+    }
+    let (mut lefts, mut rights) = (fixed(left), fixed(right));
+    let both_ways = matches!(kind, JoinKind::Inner | JoinKind::Semi);
+    // A column that has become fixed may be compared with another one of the first side.
+    loop {
+        let to_right = implied(pairs.iter().copied(), &lefts, &rights);
+        let to_left = match both_ways {
+            true => implied(pairs.iter().map(|(left, right)| (*right, *left)), &rights, &lefts),
+            false => Fixed::new(),
+        };
+        if to_left.is_empty() && to_right.is_empty() {
+            break;
+        }
+        for (side, known, new) in
+            [(&mut *left, &mut lefts, to_left), (&mut *right, &mut rights, to_right)]
+        {
+            let input = std::mem::replace(side, Rel::one_row());
+            *side = push(input, equalities(&new));
+            known.extend(new);
+        }
+    }
+    drop_implied(on, &lefts, &rights);
 }

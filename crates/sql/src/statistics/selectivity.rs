@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 const EQUAL: f64 = 0.01;
 /// The part of the rows that another condition selects.
 const OTHER: f64 = 0.3;
+/// The part of the rows that two bounds of a column select.
+const RANGE: f64 = 0.005;
 /// The part of the rows with NULL.
 const NULLS: f64 = 0.01;
 /// The elements of an array.
@@ -54,40 +56,68 @@ pub(crate) fn selectivity(condition: &Expr, known: &Known<'_>) -> f64 {
     part.clamp(0.0, 1.0)
 }
 
+/// The lower and the upper bound of a column: the part of the rows below each, where it is known.
+#[derive(Default)]
+struct Range {
+    low: Option<Option<f64>>,
+    high: Option<Option<f64>>,
+}
+
+impl Range {
+    /// Returns the part of the rows within, of which `values` are not NULL.
+    fn part(&self, values: f64) -> f64 {
+        match (self.low, self.high) {
+            (None, None) => values,
+            (Some(None), None) | (None, Some(None)) => OTHER,
+            (Some(None), Some(_)) | (Some(_), Some(None)) => RANGE,
+            (Some(Some(low)), None) => (values - low).max(0.0),
+            (None, Some(Some(high))) => high.min(values),
+            (Some(Some(low)), Some(Some(high))) => (high.min(values) - low).max(0.0),
+        }
+    }
+}
+
 /// The selectivity of a conjunction. Two bounds of one column are one condition.
 fn of_all(all: &[Expr], known: &Known<'_>) -> f64 {
     let mut part = 1.0;
-    let mut ranges: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    let mut ranges: BTreeMap<usize, Range> = BTreeMap::new();
     for condition in all {
-        match bound(condition, known) {
-            Some((column, is_low, below)) => {
-                let (low, high) = ranges.entry(column).or_insert((0.0, 1.0));
-                if is_low { *low = low.max(below) } else { *high = high.min(below) }
-            }
-            None => part *= selectivity(condition, known),
-        }
+        let Some((column, is_low, below)) = bound(condition, known) else {
+            part *= selectivity(condition, known);
+            continue;
+        };
+        let range = ranges.entry(column).or_default();
+        let (end, tighter): (_, fn(f64, f64) -> f64) =
+            if is_low { (&mut range.low, f64::max) } else { (&mut range.high, f64::min) };
+        *end = Some(match (end.flatten(), below) {
+            (Some(a), Some(b)) => Some(tighter(a, b)),
+            (a, b) => a.or(b),
+        });
     }
-    for (column, (low, high)) in ranges {
-        let values = known(column).map_or(1.0, |column| 1.0 - column.nulls);
-        part *= (high.min(values) - low).max(0.0);
+    for (column, range) in ranges {
+        part *= range.part(known(column).map_or(1.0, |column| 1.0 - column.nulls));
     }
     part
 }
 
 /// Returns the column of a bound, true if it is the lower one, and the part of the rows below it.
-fn bound(condition: &Expr, known: &Known<'_>) -> Option<(usize, bool, f64)> {
+fn bound(condition: &Expr, known: &Known<'_>) -> Option<(usize, bool, Option<f64>)> {
     let Expr::Compare(op, sides) = condition else { return None };
     let (op, column, value) = match (&sides.0, &sides.1) {
-        (Expr::Column(column), Expr::Const(value)) => (*op, *column, value),
-        (Expr::Const(value), Expr::Column(column)) => (op.flipped(), *column, value),
+        (Expr::Column(_), Expr::Column(_)) => return None,
+        (Expr::Column(column), value) => (*op, *column, value),
+        (value, Expr::Column(column)) => (op.flipped(), *column, value),
         _ => return None,
     };
-    let statistics = known(column).filter(|_| !value.is_null())?;
+    let below = |inclusive| match value {
+        Expr::Const(value) if !value.is_null() => Some(known(column)?.below(value, inclusive)),
+        _ => None,
+    };
     match op {
-        Compare::Gt => Some((column, true, statistics.below(value, true))),
-        Compare::Ge => Some((column, true, statistics.below(value, false))),
-        Compare::Lt => Some((column, false, statistics.below(value, false))),
-        Compare::Le => Some((column, false, statistics.below(value, true))),
+        Compare::Gt => Some((column, true, below(true))),
+        Compare::Ge => Some((column, true, below(false))),
+        Compare::Lt => Some((column, false, below(false))),
+        Compare::Le => Some((column, false, below(true))),
         Compare::Eq | Compare::Ne => None,
     }
 }

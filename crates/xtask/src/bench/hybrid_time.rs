@@ -5,11 +5,11 @@
 //! ratio compares two runs of one round. The `spanner` database runs twice in each round: the ratio
 //! of the second run to the first is the noise of the machine.
 
+use super::workload::{read, workload};
 use super::{Measured, Options, Report, WARM_UP_SECONDS, watch};
-use crate::pgbench::{self, Outcome};
+use crate::pgbench;
 use crate::server::{Server, meridian};
 use std::path::Path;
-use std::process::Command;
 
 const WORKLOADS: [&str; 2] = ["bank", "tpcb"];
 
@@ -28,41 +28,6 @@ const CONTENDERS: [Contender; 5] = [
     Contender { name: "hybrid_time", database: "hybrid", mode: "hybrid" },
     Contender { name: "hybrid_time", database: "hybrid", mode: "none" },
 ];
-
-/// Runs `meridian workload`, and returns what it printed.
-fn workload(binary: &Path, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(binary).arg("workload").args(arguments).output();
-    let output = output.map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!(
-        "meridian workload {}: {}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    ))
-}
-
-/// Parses the report of `meridian workload … run`.
-fn read(shown: &str) -> Option<Outcome> {
-    let words = |name: &str| {
-        let line = shown.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
-        Some(line.split_whitespace().collect::<Vec<_>>())
-    };
-    let count = |name: &str| words(name)?.first()?.parse::<u64>().ok();
-    let latency = words("latency ms")?;
-    let quantile = |name: &str| {
-        let at = latency.iter().position(|word| *word == name)?;
-        latency.get(at + 1)?.parse::<f64>().ok()
-    };
-    Some(Outcome {
-        tps: words("ok ")?.get(1)?.parse().ok()?,
-        transactions: count("ok ")?,
-        failed: count("failed ")? + count("unknown ")?,
-        p50_ms: quantile("p50")?,
-        p99_ms: quantile("p99")?,
-    })
-}
 
 impl Contender {
     fn url(&self, server: &Server) -> String {
@@ -173,20 +138,6 @@ fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_report_of_a_workload_is_read() {
-        let shown = "   1 s     1200 tx/s  ok 1200  retried 0  failed 0  unknown 0\n\
-                     bank, 8 clients, 2 s\n  ok             2400   1199.5 transactions/s\n  \
-                     retried          7   the server asked for it (40001, 40P01)\n  \
-                     failed           2   definitely did not happen\n  \
-                     unknown          1   no response to COMMIT: may have happened\n  \
-                     latency ms   mean 6.10   p50 5.90   p90 7.00   p99 9.25   p99.9 12.00   max 30.00\n";
-        let expected =
-            Outcome { tps: 1199.5, transactions: 2400, failed: 3, p50_ms: 5.9, p99_ms: 9.25 };
-        assert_eq!(read(shown), Some(expected));
-        assert_eq!(read("no transaction committed"), None);
-    }
 
     #[test]
     fn a_spread_is_the_median_between_the_ends() {

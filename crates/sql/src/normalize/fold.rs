@@ -1,0 +1,78 @@
+//! Computes what is the same for every row: an operator over constants, and a strict one over a
+//! constant NULL, which is NULL whatever its other operand is.
+//!
+//! Preconditions: the operator is immutable, and its value is no error. One that fails stays, since
+//! no row may come to it.
+
+use crate::cast;
+use crate::datum::Datum;
+use crate::expr::Expr;
+use crate::logical::Rel;
+use crate::number;
+
+/// Folds the expressions of a plan without subqueries in expressions.
+pub(super) fn fold(rel: Rel) -> Rel {
+    let mut rel = rel;
+    for input in rel.inputs_mut() {
+        let inner = std::mem::replace(input, Rel::one_row());
+        *input = fold(inner);
+    }
+    rel.exprs_mut().into_iter().for_each(|expr| expr.rewrite(&mut fold_one));
+    rel
+}
+
+/// Replaces an expression whose parts are folded by its value, if that is known.
+fn fold_one(expr: &mut Expr) {
+    if let Some(value) = value(expr) {
+        *expr = Expr::Const(value);
+        return;
+    }
+    let (parts, absorbing) = match expr {
+        Expr::And(parts) => (parts, false),
+        Expr::Or(parts) => (parts, true),
+        _ => return,
+    };
+    let is = |part: &Expr, value| matches!(part, Expr::Const(Datum::Bool(b)) if *b == value);
+    if parts.iter().any(|part| is(part, absorbing)) {
+        *expr = Expr::Const(Datum::Bool(absorbing));
+        return;
+    }
+    parts.retain(|part| !is(part, !absorbing));
+    match parts.as_mut_slice() {
+        [] => *expr = Expr::Const(Datum::Bool(!absorbing)),
+        [one] => *expr = std::mem::replace(one, Expr::truth()),
+        _ => {}
+    }
+}
+
+fn value(expr: &Expr) -> Option<Datum> {
+    let constant = |part: &Expr| match part {
+        Expr::Const(value) => Some(value.clone()),
+        _ => None,
+    };
+    let is_null = |part: &Expr| matches!(part, Expr::Const(Datum::Null));
+    match expr {
+        Expr::Arith(_, _, sides) | Expr::Compare(_, sides)
+            if is_null(&sides.0) || is_null(&sides.1) =>
+        {
+            Some(Datum::Null)
+        }
+        Expr::Arith(op, ty, sides) => {
+            number::arith(*op, *ty, &constant(&sides.0)?, &constant(&sides.1)?).ok()
+        }
+        Expr::Compare(op, sides) => {
+            let (left, right) = (constant(&sides.0)?, constant(&sides.1)?);
+            Some(Datum::Bool(op.holds(left.order(&right))))
+        }
+        Expr::Not(inner) => match constant(inner)? {
+            Datum::Bool(value) => Some(Datum::Bool(!value)),
+            _ => Some(Datum::Null),
+        },
+        Expr::IsNull(inner, negated) => Some(Datum::Bool(constant(inner)?.is_null() != *negated)),
+        Expr::Cast(inner, ty, explicit) => cast::cast(constant(inner)?, *ty, *explicit).ok(),
+        Expr::Call(function, args) if function.strict && args.iter().any(is_null) => {
+            (!function.is_set()).then_some(Datum::Null)
+        }
+        _ => None,
+    }
+}
