@@ -75,6 +75,10 @@ impl Tree<'_> {
         };
         match &node.op {
             Op::Values(rows) if rows.len() == 1 => Explained::new("Result", cost(&[])),
+            // What a condition that is never true has left.
+            Op::Values(rows) if rows.is_empty() => {
+                Explained::new("Result", cost(&[])).detail("One-Time Filter", "false".into())
+            }
             Op::Values(_) => values(cost(&[])),
             Op::Scan(scan) => self.scan(scan, cost(&[])),
             Op::LockRows(locked) => {

@@ -1,6 +1,8 @@
 //! Computes what is the same for every row: an operator over constants, and a strict one over a
 //! constant NULL, which is NULL whatever its other operand is.
 //!
+//! A filter whose condition is then false or NULL selects nothing, and nothing is read for it.
+//!
 //! Preconditions: the operator is immutable, and its value is no error. One that fails stays, since
 //! no row may come to it.
 
@@ -18,7 +20,13 @@ pub(super) fn fold(rel: Rel) -> Rel {
         *input = fold(inner);
     }
     rel.exprs_mut().into_iter().for_each(|expr| expr.rewrite(&mut fold_one));
-    rel
+    match rel {
+        Rel::Filter { input, condition: Expr::Const(value) } => match value {
+            Datum::Bool(true) => *input,
+            _ => Rel::Values { columns: input.columns(), rows: Vec::new() },
+        },
+        other => other,
+    }
 }
 
 /// Replaces an expression whose parts are folded by its value, if that is known.
