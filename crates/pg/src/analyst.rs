@@ -8,20 +8,26 @@ use std::time::Duration;
 
 /// The time between two looks at what has changed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The pause after a table, as a multiple of the time that it took: statistics are worth a tenth of
+/// a core.
+const REST: u32 = 9;
 
 /// Analyzes tables of which much has changed, one after the other.
 pub(crate) async fn run(databases: Arc<dyn Databases>) {
     loop {
         tokio::time::sleep(PAUSE).await;
         for engine in databases.open_engines() {
-            if !engine.has_outdated_statistics() {
+            if !engine.has_outdated_statistics(since_start()) {
                 continue;
             }
             let mut session = Session::new(engine, "meridian");
             session.set_clock(since_start);
             loop {
-                match session.analyze_due().await {
-                    Ok(true) => {}
+                let began = since_start();
+                match session.analyze_due(began).await {
+                    Ok(true) => {
+                        tokio::time::sleep((since_start() - began).saturating_mul(REST)).await;
+                    }
                     Ok(false) => break,
                     Err(error) => {
                         let (database, why) = (session.engine().name(), &error.message);

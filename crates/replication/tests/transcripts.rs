@@ -75,7 +75,7 @@ fn who(members: &Membership) -> String {
     let mut said = format!("voters {}", names(members.voters()));
     if members.is_joint() {
         let outgoing: Vec<NodeId> =
-            members.nodes().into_iter().filter(|node| members.is_voter(*node)).collect();
+            members.nodes().filter(|node| members.is_voter(*node)).collect();
         let outgoing = outgoing.iter().filter(|node| !members.voters().contains(node));
         let _ = write!(said, " taking over from {}", names(outgoing));
     }

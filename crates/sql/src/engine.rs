@@ -6,6 +6,7 @@ use crate::statistics::Changes;
 use crate::system::{ServerInfo, Sessions};
 use meridian_txn::Database;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A database: its transactions, and a cache of its catalog.
 pub struct Engine {
@@ -70,9 +71,10 @@ impl Engine {
         &self.name
     }
 
-    /// True if much of a table has changed since its statistics were made.
-    pub fn has_outdated_statistics(&self) -> bool {
-        self.changes.has_due()
+    /// True if much of a table has changed since its statistics were made, and it is time to make
+    /// them again, by a clock that only goes forward.
+    pub fn has_outdated_statistics(&self, now: Duration) -> bool {
+        self.changes.has_due(now)
     }
 
     /// Returns the database.

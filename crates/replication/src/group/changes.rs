@@ -118,7 +118,7 @@ impl Group {
         // no member could lead: a node that was a voter at the group's creation may have no replica
         // yet.
         let able: BTreeSet<NodeId> =
-            next.nodes().into_iter().filter(|node| has(*node, now.index().0)).collect();
+            next.nodes().filter(|node| has(*node, now.index().0)).collect();
         let near = self.log.last().0.0.saturating_sub(BEHIND).max(now.index().0);
         (next.quorum().has(&able) && now.newcomers().all(|node| has(node, near))).then_some(next)
     }
@@ -160,7 +160,7 @@ impl Group {
         followers.retain(|node, progress| {
             members.contains(*node) && members.since(*node) == progress.since
         });
-        for node in members.nodes().into_iter().filter(|node| *node != me) {
+        for node in members.nodes().filter(|node| *node != me) {
             followers.entry(node).or_insert(Progress {
                 next: Index(last.0 + 1),
                 matched: Index(0),

@@ -66,10 +66,10 @@ impl Group {
             asked.for_each(|node| out.send(self.address(node), ask(None)));
             return;
         }
-        if !self.electors().is_empty() && !forced {
+        let electors: Vec<NodeId> = self.electors().collect();
+        if !electors.is_empty() && !forced {
             let again = matches!(self.role, Role::PreCandidate { .. });
             self.role = Role::PreCandidate { votes: BTreeSet::from([self.config.me]) };
-            let electors = self.electors();
             let membership_epoch = |node| Some(self.membership().membership_epoch(node));
             electors
                 .iter()

@@ -13,6 +13,8 @@ use meridian_machine::NodeId;
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::iter::successors;
+use std::ops::Bound;
 
 /// The members that a group is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
@@ -139,10 +141,14 @@ impl Membership {
         &self.learners
     }
 
-    /// Returns all members, outgoing voters included.
-    pub fn nodes(&self) -> BTreeSet<NodeId> {
-        let voters = self.voters.union(&self.outgoing).copied();
-        voters.chain(self.learners.iter().copied()).collect()
+    /// Returns all members in order, outgoing voters included. Each step of a leader asks for them,
+    /// so nothing is allocated.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        let from = move |bound: Bound<NodeId>| {
+            let sets = [&self.voters, &self.outgoing, &self.learners].into_iter();
+            sets.filter_map(|set| set.range((bound, Bound::Unbounded)).next()).min().copied()
+        };
+        successors(from(Bound::Unbounded), move |node| from(Bound::Excluded(*node)))
     }
 
     /// True if a node is a member.

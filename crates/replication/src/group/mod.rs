@@ -542,7 +542,7 @@ impl Group {
     /// while `now.latest` is below it.
     pub fn lease(&self) -> Option<Lease> {
         let Role::Leader { followers, .. } = &self.role else { return None };
-        if self.electors().is_empty() {
+        if self.electors().next().is_none() {
             return Some(Lease { granted_until: u64::MAX }); // No other member votes.
         }
         // The leader's promise to itself counts like a follower's, as far as it is on disk.
@@ -565,7 +565,7 @@ impl Group {
 
     /// Returns the addresses of the other members.
     pub fn peers(&self) -> impl Iterator<Item = Address> {
-        self.others().into_iter().map(|node| self.address(node))
+        self.others().map(|node| self.address(node))
     }
 
     /// True if this is the address of another member.
@@ -573,16 +573,16 @@ impl Group {
         from.node != self.config.me && self.membership().contains(from.node)
     }
 
-    fn others(&self) -> Vec<NodeId> {
-        self.membership().nodes().into_iter().filter(|node| *node != self.config.me).collect()
+    fn others(&self) -> impl Iterator<Item = NodeId> {
+        self.membership().nodes().filter(|node| *node != self.config.me)
     }
 
-    fn electors(&self) -> Vec<NodeId> {
-        self.others().into_iter().filter(|node| self.membership().is_voter(*node)).collect()
+    fn electors(&self) -> impl Iterator<Item = NodeId> {
+        self.others().filter(|node| self.membership().is_voter(*node))
     }
 
     fn is_alone(&self) -> bool {
-        self.membership().contains(self.config.me) && self.others().is_empty()
+        self.membership().contains(self.config.me) && self.others().next().is_none()
     }
 
     /// Returns the records from which this member can be restored without any older one.

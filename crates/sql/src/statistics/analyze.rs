@@ -22,6 +22,7 @@ use crate::{engine::Engine, response::Response};
 use meridian_txn::{Begin, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, ObjectName};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The rows that are read at a time.
 const ROWS: usize = 1000;
@@ -108,10 +109,11 @@ impl Session {
         tables(&engine, look.as_mut(), true, names).await
     }
 
-    /// Analyzes a table of which much has changed. Returns false if there is none.
-    pub async fn analyze_due(&mut self) -> Result<bool, SqlError> {
+    /// Analyzes a table that [has outdated statistics](crate::Engine::has_outdated_statistics).
+    /// Returns false if there is none.
+    pub async fn analyze_due(&mut self, now: Duration) -> Result<bool, SqlError> {
         let engine = self.engine.clone();
-        let Some(id) = engine.changes.take_due() else { return Ok(false) };
+        let Some(id) = engine.changes.take_due(now) else { return Ok(false) };
         let mut look = self.look().await?;
         let table =
             catalog::table_by_id(look.as_mut(), &engine.cache, id, true, Lock::Shared).await?;

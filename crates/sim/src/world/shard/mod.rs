@@ -392,7 +392,7 @@ impl<P: Participant> World<Leaders<P>> {
         else {
             return false;
         };
-        let to_be = newest.membership().nodes();
+        let to_be: BTreeSet<_> = newest.membership().nodes().collect();
         (0..self.nodes.len()).all(|node| match group(node) {
             Some(group) => {
                 to_be.contains(&self.members[node]) && group.commit_index() == newest.commit_index()

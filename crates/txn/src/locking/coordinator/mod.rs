@@ -55,6 +55,8 @@ use std::time::Duration;
 
 /// The number of keys of a snapshot that are requested in parallel.
 const ASKED_TOGETHER: usize = 64;
+/// The number of locked rows whose values a transaction keeps.
+const MOST_LOCKED: usize = 1_000;
 /// The maximum length of `application_name` in characters, as in PostgreSQL.
 const LONGEST_NAME: usize = 63;
 
@@ -116,6 +118,7 @@ impl<S: Shards> TxnClient<S> {
             parts: BTreeMap::new(),
             writes: Buffer::default(),
             planned: PlannedVersions::default(),
+            locked: BTreeMap::new(),
             // A retried transaction waits where it has to, and so learns the leaders.
             tries_one_shot: age.is_none(),
             fits: None,
@@ -286,6 +289,9 @@ pub(crate) struct Coordinator<S: Shards> {
     pub(crate) writes: Buffer,
     /// The tables and schema versions that its statements were planned for.
     planned: PlannedVersions,
+    /// The values of rows that it has locked, which no other transaction changes: a statement that
+    /// reads them again asks no leader. Should the lock be lost, the transaction does not commit.
+    locked: BTreeMap<Key, (Lock, Option<Value>)>,
     /// True if it may commit in one shot where it has no locks.
     pub(super) tries_one_shot: bool,
     /// The shard of which this node knows that the snapshot has the planned schema versions.
@@ -376,6 +382,30 @@ impl<S: Shards> Coordinator<S> {
         }
     }
 
+    /// Returns the value of a row that the transaction has written, or locked as strongly before.
+    fn known(&self, key: &Key, lock: Lock) -> Option<Option<Value>> {
+        if self.aborted.is_some() {
+            return None;
+        }
+        if let Some(own) = self.writes.get(key) {
+            return Some(own.clone());
+        }
+        let (held, value) = self.locked.get(key).filter(|_| self.locking != Locking::None)?;
+        let known = (*held >= lock).then(|| value.clone());
+        if known.is_some() {
+            sometimes!("a locked row is read again without a request");
+        }
+        known
+    }
+
+    /// Remembers the value of a row that is locked from now on.
+    fn remember(&mut self, key: &Key, lock: Lock, value: &Option<Value>) {
+        let locks = self.mode == Mode::ReadWrite && self.locking != Locking::None;
+        if locks && self.locked.len() < MOST_LOCKED {
+            self.locked.insert(key.clone(), (lock, value.clone()));
+        }
+    }
+
     /// Handles a response of a node that does not lead. Locks that it held for this attempt are
     /// void.
     pub(super) fn lost_leader(
@@ -443,11 +473,13 @@ impl<S: Shards> Transaction for Coordinator<S> {
                     Err(error) => self.elsewhere(shard, error)?,
                 }
             }
-            let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
-            if let Some(own) = self.writes.get(key) {
-                return Ok(own.clone());
+            if let Some(known) = self.known(key, lock) {
+                return Ok(known);
             }
-            Ok(found.rows.into_iter().next().map(|(_, value)| value))
+            let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
+            let value = found.rows.into_iter().next().map(|(_, value)| value);
+            self.remember(key, lock, &value);
+            Ok(value)
         })
     }
 
@@ -488,6 +520,11 @@ impl<S: Shards> Transaction for Coordinator<S> {
             let found = self.read(range, lock, reverse, limit_rows).await?;
             Ok(self.writes.over(range, found, reverse, limit_rows.max(1)))
         })
+    }
+
+    fn adopt(&mut self, _: Timestamp) {
+        // It was written for this transaction, whatever that has locked.
+        self.locked.clear();
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
