@@ -87,8 +87,52 @@ pub fn scan(
         return Ok(chunk);
     }
     let limit_rows = limit_rows.max(1);
-    let (young, young_rest) = memtable.scan(range, at, reverse, limit_rows, limit_bytes);
-    let page = store.snapshot()?.scan(space, range, at, reverse, limit_rows, limit_bytes)?;
+    let mut versions = limit_rows;
+    let mut chunk =
+        scan_part(memtable, store, space, range, at, reverse, limit_rows, versions, limit_bytes)?;
+    // A queue begins with tombstones of what was taken from it: a reader of its first row does not
+    // come back for each of them.
+    while chunk.rows.is_empty() && chunk.gone.len() < MOST_GONE {
+        let Some(rest) = chunk.rest.take() else { break };
+        versions = (versions * 4).clamp(FEW_VERSIONS, MOST_GONE);
+        let more = scan_part(
+            memtable,
+            store,
+            space,
+            &rest,
+            at,
+            reverse,
+            limit_rows,
+            versions,
+            limit_bytes,
+        )?;
+        chunk.gone.extend(more.gone);
+        chunk = Chunk { gone: chunk.gone, ..more };
+    }
+    Ok(chunk)
+}
+
+/// The versions that are read at first behind tombstones alone.
+const FEW_VERSIONS: usize = 16;
+/// The tombstones after which a chunk ends without a row, so that others have their turn.
+const MOST_GONE: usize = 1_024;
+
+/// Returns a chunk of at most `limit_rows` rows, from at most `limit_versions` versions of each
+/// side.
+#[allow(clippy::too_many_arguments)]
+fn scan_part(
+    memtable: &MemTable,
+    store: &dyn Store,
+    space: SpaceId,
+    range: &KeyRange,
+    at: Timestamp,
+    reverse: bool,
+    limit_rows: usize,
+    limit_versions: usize,
+    limit_bytes: usize,
+) -> Result<Chunk, StoreError> {
+    let (young, young_rest) = memtable.scan(range, at, reverse, limit_versions, limit_bytes);
+    let page = store.snapshot()?.scan(space, range, at, reverse, limit_versions, limit_bytes)?;
     memtable.believe(at)?;
 
     // Each side is known up to where it stopped, and the merge up to the nearer of the two.

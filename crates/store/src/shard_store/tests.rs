@@ -415,3 +415,39 @@ fn copies_of_parent_and_child_hold_what_is_theirs_and_leave_each_other_alone() {
         (0..=u8::MAX).all(|copy| left(SpaceId { database: 1, shard: 0, copy }).versions.is_empty())
     );
 }
+
+#[test]
+fn a_reader_of_the_first_row_passes_the_tombstones_before_it_at_once() {
+    let space = ShardStore::open(1, 0, Arc::new(MemoryStore::new())).unwrap();
+    let key = |number: u32| Key::from(format!("{number:04}").into_bytes());
+    for (nanos, value) in [(1, Some(Value::from("x"))), (2, None)] {
+        let deleted = |number: &u32| value.is_some() || *number < 700;
+        let writes: Vec<Write> = (0..1_000)
+            .filter(deleted)
+            .map(|number| Write { key: key(number), value: value.clone() })
+            .collect();
+        space.install(at(nanos), &writes, nanos, 1);
+        // The older versions are in the store, the tombstones in memory.
+        if nanos == 1 {
+            space.flush(usize::MAX).unwrap();
+        }
+    }
+    let range = KeyRange { start: key(0), end: Some(key(5_000)) };
+    let first = |reverse| space.scan(&range, at(3), reverse, 1, 1 << 20).unwrap();
+    let chunk = first(false);
+    assert_eq!(chunk.rows.first().map(|(key, _)| key.clone()), Some(key(700)));
+    assert_eq!((chunk.rows.len(), chunk.gone.len()), (1, 700));
+    assert!(chunk.gone.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    let rest = chunk.rest.unwrap();
+    assert!(rest.contains(&key(701)) && !rest.contains(&key(700)));
+    // From the other end nothing is in between.
+    let chunk = first(true);
+    assert_eq!((chunk.rows.len(), chunk.gone.len(), chunk.rows[0].0.clone()), (1, 0, key(999)));
+    // A chunk with tombstones alone ends all the same.
+    let before = |number: u32| Key::from(format!("-{number:04}").into_bytes());
+    let all: Vec<Write> =
+        (0..4_000).map(|number| Write { key: before(number), value: None }).collect();
+    space.install(at(4), &all, 3, 1);
+    let chunk = space.scan(&KeyRange::default(), at(4), false, 1, 1 << 20).unwrap();
+    assert!(chunk.rows.is_empty() && chunk.gone.len() >= 1_000 && chunk.rest.is_some());
+}
