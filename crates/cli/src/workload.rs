@@ -3,14 +3,15 @@
 //! A throughput figure says nothing when the results are wrong. So each workload has an invariant
 //! that every serializable execution keeps, and `check` tests it. **bank** moves money between
 //! accounts, and the total never changes. **tpcb** is pgbench's transaction on pgbench's tables:
-//! the deltas in the history equal the sum of the balances of accounts, tellers and branches. **tpcc**
-//! is the benchmark TPC-C, with its consistency conditions ([`tpcc`]). All use standard SQL and run
-//! against any compatible server.
+//! the deltas in the history equal the sum of the balances of accounts, tellers and branches.
+//! **tpcc** is the benchmark TPC-C, with its consistency conditions ([`tpcc`]). All use standard
+//! SQL and run against any compatible server.
 //!
-//! Transactions are counted by their outcome. *ok*: COMMIT was acknowledged. *retried*: the server
-//! aborted the transaction for a conflict (40001, 40P01), and the client retried it. *failed*: it
-//! definitely did not happen. *unknown*: the connection was lost, or the server responded with
-//! 40003, after COMMIT was sent. A lost connection is opened again until the duration is over.
+//! Transactions are counted by their outcome. *ok*: COMMIT was acknowledged, or the workload itself
+//! rolled back, as TPC-C does with an order in a hundred. *retried*: the server aborted the
+//! transaction for a conflict (40001, 40P01), and the client retried it. *failed*: it definitely
+//! did not happen. *unknown*: the connection was lost, or the server responded with 40003, after
+//! COMMIT was sent. A lost connection is opened again until the duration is over.
 //!
 //! **micro** and **retwis** are the TAPIR paper's, and **ycsb-t** the K2 paper's: below SQL, on
 //! replicas that they start themselves, to compare protocols ([`keys`]).
@@ -94,7 +95,8 @@ pub enum Verb {
     Init {
         /// The server, for example postgresql://root@127.0.0.1:5544/meridian
         url: String,
-        /// Size: 1000 accounts (bank), 100 000 accounts (tpcb), or a warehouse with 600 000 rows (tpcc), each.
+        /// Size: 1000 accounts (bank), 100 000 accounts (tpcb), or a warehouse with 600 000 rows
+        /// (tpcc), each.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         scale: u32,
     },

@@ -92,7 +92,9 @@ pub fn scan(
         scan_part(memtable, store, space, range, at, reverse, limit_rows, versions, limit_bytes)?;
     // A queue begins with tombstones of what was taken from it: a reader of its first row does not
     // come back for each of them.
-    while chunk.rows.is_empty() && chunk.gone.len() < MOST_GONE {
+    // A part without either has passed versions above `at`, as many as one call may.
+    let mut passed = chunk.gone.len();
+    while chunk.rows.is_empty() && passed > 0 && chunk.gone.len() < MOST_GONE {
         let Some(rest) = chunk.rest.take() else { break };
         versions = (versions * 4).clamp(FEW_VERSIONS, MOST_GONE);
         let more = scan_part(
@@ -106,6 +108,7 @@ pub fn scan(
             versions,
             limit_bytes,
         )?;
+        passed = more.gone.len();
         chunk.gone.extend(more.gone);
         chunk = Chunk { gone: chunk.gone, ..more };
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 /// The time between two looks at what has changed.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The pause after a table, as a multiple of the time that it took: statistics are worth a tenth of
-/// a core.
+/// a core. A large table does not keep the others waiting for longer than a minute.
 const REST: u32 = 9;
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// Analyzes tables of which much has changed, one after the other.
 pub(crate) async fn run(databases: Arc<dyn Databases>) {
@@ -26,7 +27,8 @@ pub(crate) async fn run(databases: Arc<dyn Databases>) {
                 let began = since_start();
                 match session.analyze_due(began).await {
                     Ok(true) => {
-                        tokio::time::sleep((since_start() - began).saturating_mul(REST)).await;
+                        let rest = (since_start() - began).saturating_mul(REST);
+                        tokio::time::sleep(rest.min(LONGEST_REST)).await;
                     }
                     Ok(false) => break,
                     Err(error) => {

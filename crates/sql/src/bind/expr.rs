@@ -481,10 +481,25 @@ impl Binder {
             return Ok(Typed::of(if negated { Expr::Not(Box::new(any)) } else { any }, Type::Bool));
         }
         let needle = self.bind(needle)?;
+        let mut items = list.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>, _>>()?;
+        // What names no column has one type together with the needle, if there is one.
+        let names_none = |item: &Typed| {
+            let mut none = true;
+            item.expr.each_column(&mut |_| none = false);
+            none
+        };
+        let alone = items.iter().filter(|item| names_none(item)).cloned();
+        let alone: Vec<Typed> = std::iter::once(needle.clone()).chain(alone).collect();
+        if let Ok(Some(ty)) = self.meet(&alone)
+            && alone.iter().any(|item| item.ty != Some(ty))
+        {
+            for item in items.iter_mut().filter(|item| names_none(item)) {
+                *item = Typed::of(self.coerce(item.clone(), ty, false)?, ty);
+            }
+        }
         // The values by what the needle becomes beside them: each pair has its own common type.
         let mut lists: Vec<(Expr, Vec<Expr>)> = Vec::new();
-        for item in list {
-            let item = self.bind(item)?;
+        for item in items {
             let (side, item) = self.meet_sides(needle.clone(), item, "=")?;
             match lists.iter_mut().find(|(known, _)| *known == side) {
                 Some((_, items)) => items.push(item),
@@ -495,8 +510,10 @@ impl Binder {
             let (side, items) = (std::mem::replace(side, Expr::truth()), std::mem::take(items));
             return Ok(Typed::of(Expr::In(Box::new(side), items, negated), Type::Bool));
         }
-        if needle.expr.has_subquery() {
-            return Err(SqlError::unsupported("a subquery IN values of several types"));
+        if needle.expr.has_subquery() || needle.expr.is_volatile() {
+            return Err(SqlError::unsupported(
+                "a subquery, or a value that differs each time, IN values of several types",
+            ));
         }
         let any = lists.into_iter().map(|(side, items)| Expr::In(Box::new(side), items, false));
         let any = Expr::Or(any.collect());

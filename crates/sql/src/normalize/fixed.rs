@@ -5,8 +5,8 @@
 //! Preconditions: the value names no column and is not volatile; and rows of the other side for
 //! which `a = b` is not true of any partner do not matter to the join. That holds for the right
 //! side of all joins but full and mark joins, whose result shows that a comparison was NULL, and
-//! for the left side of inner and semi joins. `=` is transitive on values of compared columns: a
-//! comparison of different types is one of casts, which are not columns.
+//! for the left side of inner and semi joins. `=` is transitive: columns that are compared
+//! without a cast (of integers, of texts, of timestamps) are in one order, and a cast is no column.
 //!
 //! Once both sides have the value, the condition `a = b` says nothing more, and goes.
 

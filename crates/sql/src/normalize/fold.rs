@@ -1,10 +1,10 @@
 //! Computes what is the same for every row: an operator over constants, and a strict one over a
-//! constant NULL, which is NULL whatever its other operand is.
+//! constant NULL, which is NULL whatever its other operand is, also where computing that would fail
+//! for some row. One that fails for every row is left to fail.
 //!
 //! A filter whose condition is then false or NULL selects nothing, and nothing is read for it.
 //!
-//! Preconditions: the operator is immutable, and its value is no error. One that fails stays, since
-//! no row may come to it.
+//! Preconditions: the operator is immutable, and its value is no error: no row may come to it.
 
 use crate::cast;
 use crate::datum::Datum;
@@ -59,9 +59,12 @@ fn value(expr: &Expr) -> Option<Datum> {
         _ => None,
     };
     let is_null = |part: &Expr| matches!(part, Expr::Const(Datum::Null));
+    // A part that names nothing and is not folded fails whenever it is computed.
+    let fails =
+        |part: &Expr| !matches!(part, Expr::Const(_)) && part.is_row_free() && !has_param(part);
     match expr {
         Expr::Arith(_, _, sides) | Expr::Compare(_, sides)
-            if is_null(&sides.0) || is_null(&sides.1) =>
+            if (is_null(&sides.0) || is_null(&sides.1)) && !fails(&sides.0) && !fails(&sides.1) =>
         {
             Some(Datum::Null)
         }
@@ -78,9 +81,17 @@ fn value(expr: &Expr) -> Option<Datum> {
         },
         Expr::IsNull(inner, negated) => Some(Datum::Bool(constant(inner)?.is_null() != *negated)),
         Expr::Cast(inner, ty, explicit) => cast::cast(constant(inner)?, *ty, *explicit).ok(),
-        Expr::Call(function, args) if function.strict && args.iter().any(is_null) => {
+        Expr::Call(function, args)
+            if function.strict && args.iter().any(is_null) && !args.iter().any(fails) =>
+        {
             (!function.is_set()).then_some(Datum::Null)
         }
         _ => None,
     }
+}
+
+fn has_param(expr: &Expr) -> bool {
+    let mut has = false;
+    expr.walk(&mut |part| has |= matches!(part, Expr::Param(_)));
+    has
 }

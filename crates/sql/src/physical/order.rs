@@ -4,26 +4,75 @@
 //! first the relation with the fewest rows, then each time the one that makes the fewest pairs,
 //! those with a condition to what is joined before all others. A dependent relation comes after the
 //! relations that it names.
+//!
+//! Below ORDER BY … LIMIT a relation that gives the order comes first, if the result has many more
+//! rows than the limit: the join then ends after a few of them.
 
 use super::estimate::Estimates;
+use super::ordered::{self, Wanted};
+use super::rows_of;
 use crate::expr::Expr;
 use crate::logical::{Join, JoinKind, Rel};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How many times as many rows as the limit a result has for which an order is followed.
+const FEW: f64 = 10.0;
+
 /// Orders all inner joins of a plan.
 pub(super) fn order(rel: Rel, estimates: &Estimates) -> Rel {
-    let mut rel = rel;
-    if is_inner(&rel) {
-        let (mut relations, mut conditions) = (Vec::new(), Vec::new());
-        flatten(rel, &mut relations, &mut conditions);
-        let relations = relations.into_iter().map(|one| order(one, estimates)).collect();
-        return greedy(relations, conditions, estimates);
+    match rel {
+        Rel::Limit { input, limit, offset } => {
+            let rows = rows_of(&limit, &offset);
+            let input = Box::new(match *input {
+                Rel::Sort { input, by } if rows.is_some() => {
+                    let wanted = Wanted { by: &by, rows, by_key: false };
+                    Rel::Sort { input: Box::new(below(*input, wanted, estimates)), by }
+                }
+                other => order(other, estimates),
+            });
+            Rel::Limit { input, limit, offset }
+        }
+        rel if is_inner(&rel) => cluster(rel, None, estimates),
+        mut rel => {
+            for input in rel.inputs_mut() {
+                let inner = std::mem::replace(input, Rel::one_row());
+                *input = order(inner, estimates);
+            }
+            rel
+        }
     }
-    for input in rel.inputs_mut() {
-        let inner = std::mem::replace(input, Rel::one_row());
-        *input = order(inner, estimates);
+}
+
+/// Orders the joins below a sort with a limit.
+fn below(rel: Rel, wanted: Wanted<'_>, estimates: &Estimates) -> Rel {
+    match rel {
+        Rel::Project { input, outputs } => {
+            let input = match ordered::below(wanted.by, &outputs) {
+                Some(by) => below(*input, Wanted { by: &by, ..wanted }, estimates),
+                None => order(*input, estimates),
+            };
+            Rel::Project { input: Box::new(input), outputs }
+        }
+        Rel::Filter { input, condition } => {
+            Rel::Filter { input: Box::new(below(*input, wanted, estimates)), condition }
+        }
+        rel if is_inner(&rel) => cluster(rel, Some(wanted), estimates),
+        rel => order(rel, estimates),
     }
-    rel
+}
+
+fn cluster(rel: Rel, wanted: Option<Wanted<'_>>, estimates: &Estimates) -> Rel {
+    let (mut relations, mut conditions) = (Vec::new(), Vec::new());
+    flatten(rel, &mut relations, &mut conditions);
+    let relations: Vec<Rel> = relations.into_iter().map(|one| order(one, estimates)).collect();
+    let first = wanted.and_then(|wanted| {
+        let rows: f64 = relations.iter().map(|one| estimates.rows(one)).product();
+        let selected: f64 = conditions.iter().map(|one| estimates.selectivity(one)).product();
+        let many = rows * selected > wanted.rows? * FEW;
+        let gives = |one: &Rel| ordered::gives(one, &wanted);
+        many.then(|| relations.iter().position(gives))?
+    });
+    greedy(relations, conditions, first, estimates)
 }
 
 fn is_inner(rel: &Rel) -> bool {
@@ -54,7 +103,13 @@ struct Waiting {
     matches: Option<(Vec<usize>, f64)>,
 }
 
-fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>, estimates: &Estimates) -> Rel {
+/// Joins relations, beginning with `first` if it is known.
+fn greedy(
+    relations: Vec<Rel>,
+    conditions: Vec<Expr>,
+    first: Option<usize>,
+    estimates: &Estimates,
+) -> Rel {
     let mut owner = BTreeMap::new();
     for (number, rel) in relations.iter().enumerate() {
         owner.extend(rel.columns().into_iter().map(|id| (id, number)));
@@ -75,8 +130,9 @@ fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>, estimates: &Estimates) -> 
         Waiting { rel, number, needs, matches: None }
     };
     let mut waiting: Vec<Waiting> = relations.into_iter().enumerate().map(wait).collect();
-    let first =
-        least(&mut waiting, |one| one.needs.is_empty().then(|| (0, estimates.rows(&one.rel))));
+    let first = first.filter(|at| waiting[*at].needs.is_empty()).or_else(|| {
+        least(&mut waiting, |one| one.needs.is_empty().then(|| (0, estimates.rows(&one.rel))))
+    });
     let first = waiting.remove(first.unwrap_or(0));
     let (mut count, mut joined) = (estimates.rows(&first.rel), first.rel);
     let mut have = BTreeSet::from([first.number]);

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// them.
 const LEAST_ROWS: u64 = 50;
 const PART: f64 = 0.2;
-/// The longest time until a table may be analyzed again. A table that was analyzed for the first
-/// time a moment ago is growing: it waits as long as it is known.
+/// The longest time until a table may be analyzed again. For a table that was analyzed for the
+/// first time a moment ago, which is growing, it is the time between its first and last analysis.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The changes of each table since it was analyzed.

@@ -450,4 +450,15 @@ fn a_reader_of_the_first_row_passes_the_tombstones_before_it_at_once() {
     space.install(at(4), &all, 3, 1);
     let chunk = space.scan(&KeyRange::default(), at(4), false, 1, 1 << 20).unwrap();
     assert!(chunk.rows.is_empty() && chunk.gone.len() >= 1_000 && chunk.rest.is_some());
+    // Versions above the snapshot are passed in parts, as they always were.
+    let later: Vec<Write> = (0..20_000)
+        .map(|number| Write {
+            key: Key::from(format!("+{number:05}").into_bytes()),
+            value: Some(Value::from("x")),
+        })
+        .collect();
+    space.install(at(5), &later, 4, 1);
+    let chunk = space.scan(&KeyRange::default(), at(4), false, 1, 1 << 20).unwrap();
+    assert!(chunk.rows.is_empty() && chunk.gone.is_empty());
+    assert!(chunk.rest.is_some_and(|rest| rest.contains(&Key::from(b"+19999".to_vec()))));
 }

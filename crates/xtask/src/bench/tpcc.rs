@@ -1,6 +1,6 @@
 //! TPC-C on one node beside one PostgreSQL server, at SERIALIZABLE and at READ COMMITTED: the
-//! program's own workload, without thinking time, on both. The conditions of consistency are checked
-//! after the runs.
+//! program's own workload, without thinking time, on both. The conditions of consistency are
+//! checked after the runs.
 
 use super::workload::{read, read_kind, read_retried, workload};
 use super::{Measured, Options, Report, WARM_UP_SECONDS, fill, peer, watch};

@@ -1,6 +1,6 @@
 //! The consistency conditions (§3.3.2): each is a query for what breaks it.
 
-use super::numbers;
+use super::{CUSTOMERS, DISTRICTS, numbers};
 use tokio_postgres::Client;
 
 /// A condition in words, and the query that counts what breaks it in the warehouse `$1`. The
@@ -9,12 +9,12 @@ const CONDITIONS: [(&str, &str); 11] = [
     (
         "1  a warehouse's sum is that of its districts",
         "SELECT count(*) FROM warehouse WHERE w_id = $1 \
-         AND w_ytd <> (SELECT sum(d_ytd) FROM district WHERE d_w_id = $1)",
+         AND w_ytd <> (SELECT coalesce(sum(d_ytd), 0) FROM district WHERE d_w_id = $1)",
     ),
     (
         "2  a district's next order follows its last one",
         "SELECT count(*) FROM district WHERE d_w_id = $1 AND (\
-         d_next_o_id - 1 <> (SELECT max(o_id) FROM orders WHERE o_w_id = $1 AND o_d_id = d_id) OR \
+         d_next_o_id - 1 <> (SELECT coalesce(max(o_id), 0) FROM orders WHERE o_w_id = $1 AND o_d_id = d_id) OR \
          d_next_o_id - 1 <> (SELECT max(no_o_id) FROM new_order WHERE no_w_id = $1 AND no_d_id = d_id))",
     ),
     (
@@ -51,12 +51,13 @@ const CONDITIONS: [(&str, &str); 11] = [
     (
         "8  a warehouse's sum is what its history says",
         "SELECT count(*) FROM warehouse WHERE w_id = $1 \
-         AND w_ytd <> (SELECT sum(h_amount) FROM history WHERE h_w_id = $1)",
+         AND w_ytd <> (SELECT coalesce(sum(h_amount), 0) FROM history WHERE h_w_id = $1)",
     ),
     (
         "9  a district's sum is what its history says",
-        "SELECT count(*) FROM district JOIN (SELECT h_d_id, sum(h_amount) AS paid FROM history \
-         WHERE h_w_id = $1 GROUP BY h_d_id) h ON h_d_id = d_id WHERE d_w_id = $1 AND d_ytd <> paid",
+        "SELECT count(*) FROM district LEFT JOIN (SELECT h_d_id, sum(h_amount) AS paid FROM history \
+         WHERE h_w_id = $1 GROUP BY h_d_id) h ON h_d_id = d_id \
+         WHERE d_w_id = $1 AND d_ytd <> coalesce(paid, 0)",
     ),
     (
         "10 a balance is what was delivered less what was paid",
@@ -78,7 +79,8 @@ const CONDITIONS: [(&str, &str); 11] = [
     ),
 ];
 
-/// Checks the conditions for each warehouse, and the number of warehouses' orders.
+/// Checks the numbers of warehouses, districts and customers, and the conditions for each
+/// warehouse.
 pub async fn check(client: &Client) -> Result<(), String> {
     let counted = numbers(client, "SELECT count(*), max(w_id) FROM warehouse").await;
     let counted = counted.map_err(|error| {
@@ -87,6 +89,12 @@ pub async fn check(client: &Client) -> Result<(), String> {
     let (warehouses, last) = (counted[0], counted[1]);
     if warehouses < 1 || warehouses != last {
         return Err(format!("tpcc check FAILED: {warehouses} warehouses, the last is {last}"));
+    }
+    let counts = "SELECT (SELECT count(*) FROM district), (SELECT count(*) FROM customer)";
+    let found = numbers(client, counts).await?;
+    let districts = warehouses * i128::from(DISTRICTS);
+    if found != [districts, districts * i128::from(CUSTOMERS)] {
+        return Err(format!("tpcc check FAILED: {found:?} districts and customers"));
     }
     let mut failed = false;
     for (condition, query) in CONDITIONS {

@@ -1,10 +1,10 @@
-//! What a terminal chooses: warehouses, districts, customers and items, by the specification's
+//! The choices of a terminal: warehouses, districts, customers and items, by the specification's
 //! non-uniform function (§2.1.6).
 
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// The extent of the tables, which choices depend on.
+/// The size of the database, on which choices depend.
 pub struct Choices {
     /// The number of warehouses.
     pub warehouses: i32,

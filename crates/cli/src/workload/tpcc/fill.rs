@@ -60,7 +60,7 @@ const INDEXES: [&str; 2] = [
 
 /// Rows of one COPY: what a transaction holds in memory.
 const ROWS_PER_COPY: usize = 10_000;
-/// When all rows are dated that are filled in.
+/// The date of all rows that are filled in.
 const THEN: &str = "2020-01-01 00:00:00";
 
 /// Creates and fills the tables.

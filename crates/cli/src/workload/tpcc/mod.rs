@@ -1,11 +1,16 @@
 //! TPC-C: the terminals of a wholesale supplier, as the specification (revision 5.11) has them:
 //! five transactions on nine tables, one of which grows with each order.
 //!
-//! The population, the mix, the non-uniform choices, one order in a hundred that is rolled back,
-//! and the consistency conditions are the specification's (§4.3, §5.2.3, §2.1.6, §2.4.1.4, §3.3.2).
-//! Terminals do not think and have no keying time, and each transaction chooses its warehouse, so
-//! that the server is what limits the throughput: the result is comparable with other runs of this
-//! kind, and is no tpmC in the sense of the specification.
+//! Tables, sizes, mix, non-uniform choices and consistency conditions are the specification's
+//! (§1.3, §4.3, §5.2.3, §2.1.6, §3.3.2). What differs, so that the result is comparable with other
+//! runs of this kind, and is no tpmC in the sense of the specification:
+//!
+//! - Terminals do not think and have no keying time, and each transaction chooses its warehouse:
+//!   the server is what limits the throughput.
+//! - The items of an order are distinct and in order, so that orders do not deadlock.
+//! - One order in a hundred is rolled back (§2.4.1.4) when an item is not found, before stock is
+//!   looked at. It counts as a transaction.
+//! - Texts have lowercase letters only, and all rows that are filled in have one date.
 
 mod check;
 mod choices;
@@ -103,15 +108,15 @@ impl Tpcc {
     }
 }
 
-/// The statement that finds the customers of a district by their last name. The middle one is
-/// meant (§2.5.2.2).
+/// Prepares the statement that finds the customers of a district by their last name; the middle
+/// one of them is chosen (§2.5.2.2).
 async fn prepare_by_name(client: &Client) -> Result<Statement, Error> {
     let sql = "SELECT c_id FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 \
                ORDER BY c_first";
     client.prepare(sql).await
 }
 
-/// Returns the number of the customer that is meant: six in ten are called by their last name.
+/// Returns the number of a customer: six in ten are chosen by their last name.
 async fn find_customer(
     client: &Client,
     by_name: &Statement,

@@ -55,8 +55,11 @@ use std::time::Duration;
 
 /// The number of keys of a snapshot that are requested in parallel.
 const ASKED_TOGETHER: usize = 64;
-/// The number of locked rows whose values a transaction keeps.
-const MOST_LOCKED: usize = 1_000;
+/// The bytes of locked rows that a transaction keeps to read them again.
+const MOST_LOCKED_BYTES: usize = 256 << 10;
+/// The time after which it asks the leader all the same, in nanoseconds: a leader takes a
+/// transaction that others wait for to be idle if it hears nothing from it.
+const SILENT_NS: u64 = 100_000_000;
 /// The maximum length of `application_name` in characters, as in PostgreSQL.
 const LONGEST_NAME: usize = 63;
 
@@ -119,6 +122,8 @@ impl<S: Shards> TxnClient<S> {
             writes: Buffer::default(),
             planned: PlannedVersions::default(),
             locked: BTreeMap::new(),
+            locked_bytes: 0,
+            asked_ns: 0,
             // A retried transaction waits where it has to, and so learns the leaders.
             tries_one_shot: age.is_none(),
             fits: None,
@@ -292,6 +297,10 @@ pub(crate) struct Coordinator<S: Shards> {
     /// The values of rows that it has locked, which no other transaction changes: a statement that
     /// reads them again asks no leader. Should the lock be lost, the transaction does not commit.
     locked: BTreeMap<Key, (Lock, Option<Value>)>,
+    /// The bytes of these keys and values.
+    locked_bytes: usize,
+    /// When it sent its last request, by the boot clock.
+    asked_ns: u64,
     /// True if it may commit in one shot where it has no locks.
     pub(super) tries_one_shot: bool,
     /// The shard of which this node knows that the snapshot has the planned schema versions.
@@ -384,7 +393,8 @@ impl<S: Shards> Coordinator<S> {
 
     /// Returns the value of a row that the transaction has written, or locked as strongly before.
     fn known(&self, key: &Key, lock: Lock) -> Option<Option<Value>> {
-        if self.aborted.is_some() {
+        let silent = self.boot_ns().saturating_sub(self.asked_ns) > SILENT_NS;
+        if self.aborted.is_some() || silent {
             return None;
         }
         if let Some(own) = self.writes.get(key) {
@@ -400,8 +410,13 @@ impl<S: Shards> Coordinator<S> {
 
     /// Remembers the value of a row that is locked from now on.
     fn remember(&mut self, key: &Key, lock: Lock, value: &Option<Value>) {
-        let locks = self.mode == Mode::ReadWrite && self.locking != Locking::None;
-        if locks && self.locked.len() < MOST_LOCKED {
+        if self.mode != Mode::ReadWrite || self.locking == Locking::None {
+            return;
+        }
+        self.asked_ns = self.boot_ns();
+        let bytes = key.len() + value.as_ref().map_or(0, |value| value.len());
+        if self.locked_bytes + bytes <= MOST_LOCKED_BYTES {
+            self.locked_bytes += bytes;
             self.locked.insert(key.clone(), (lock, value.clone()));
         }
     }
@@ -479,6 +494,9 @@ impl<S: Shards> Transaction for Coordinator<S> {
             let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
             let value = found.rows.into_iter().next().map(|(_, value)| value);
             self.remember(key, lock, &value);
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
             Ok(value)
         })
     }
@@ -523,8 +541,9 @@ impl<S: Shards> Transaction for Coordinator<S> {
     }
 
     fn adopt(&mut self, _: Timestamp) {
-        // It was written for this transaction, whatever that has locked.
+        // The commit may have changed rows that this transaction has locked.
         self.locked.clear();
+        self.locked_bytes = 0;
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
