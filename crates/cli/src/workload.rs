@@ -175,12 +175,14 @@ async fn run_verb(kind: Kind, verb: Verb) -> Result<(), String> {
 
 async fn init(kind: Kind, url: &str, scale: u32) -> Result<(), String> {
     let client = connect::open(url).await?;
+    let explained =
+        |done: Result<(), tokio_postgres::Error>| done.map_err(|error| connect::explain(&error));
     match kind {
-        Kind::Bank { .. } => bank::init(&client, scale).await,
-        Kind::Tpcb => tpcb::init(&client, scale).await,
+        Kind::Bank { .. } => explained(bank::init(&client, scale).await),
+        Kind::Tpcb => explained(tpcb::init(&client, scale).await),
         Kind::Tpcc => tpcc::init(&client, scale).await,
     }
-    .map_err(|error| format!("workload {} init: {}", kind.name(), connect::explain(&error)))
+    .map_err(|error| format!("workload {} init: {error}", kind.name()))
 }
 
 async fn check(kind: Kind, url: &str) -> Result<(), String> {

@@ -99,6 +99,13 @@ fn workloads_run_on_postgresql_and_wrong_sums_are_found_there() {
         eprintln!("SKIPPED: PostgreSQL's server is not installed");
         return;
     };
+    // An application's own table of one of the names is left alone.
+    let own = |sql: &str| assert!(run(&["sql", &postgres.url, "-e", sql]).status.success());
+    own("create table orders (id int)");
+    let refused = run(&["workload", "tpcc", "init", &postgres.url]);
+    let said = stderr(&refused);
+    assert!(!refused.status.success() && said.contains("orders that is not of TPC-C"), "{said}");
+    own("drop table orders");
     for kind in ["bank", "tpcb", "tpcc"] {
         workload(&[kind, "init", &postgres.url]);
         let ran = workload(&[kind, "run", &postgres.url, "--clients", "4", "--duration", "2"]);

@@ -91,8 +91,8 @@ pub fn scan(
     let mut chunk =
         scan_part(memtable, store, space, range, at, reverse, limit_rows, versions, limit_bytes)?;
     // A queue begins with tombstones of what was taken from it: a reader of its first row does not
-    // come back for each of them.
-    // A part without either has passed versions above `at`, as many as one call may.
+    // come back for each of them. A part with neither rows nor tombstones has passed as many
+    // versions above `at` as one call may.
     let mut passed = chunk.gone.len();
     while chunk.rows.is_empty() && passed > 0 && chunk.gone.len() < MOST_GONE {
         let Some(rest) = chunk.rest.take() else { break };

@@ -1,9 +1,9 @@
 //! `cargo xtask corpus FOLDER`: runs the public files of sqllogictest (`*.test`) on Meridian, and
 //! compares the answers with those in the files.
 //!
-//! Where an answer differs, PostgreSQL is asked: it has the same tables. What PostgreSQL answers is
-//! right, whatever the file says, and so is a statement that it refuses. The rest is reported,
-//! except what [`EXCEPTIONS`] lists with the reason.
+//! Where an answer differs, PostgreSQL is asked: it has the same tables. PostgreSQL's rows and
+//! SQLSTATEs are right, whatever the file says. The rest is reported, except what [`EXCEPTIONS`]
+//! lists with the reason.
 
 use crate::differential::{Answer, Outcome, Side};
 use crate::server::{self, Postgres, Server};
@@ -47,8 +47,14 @@ pub struct Options {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
     /// Begin no further file after this time, in minutes.
-    #[arg(long)]
-    minutes: Option<f64>,
+    #[arg(long, value_parser = minutes)]
+    minutes: Option<Duration>,
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: Option<f64> = text.parse().ok();
+    let time = minutes.and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok());
+    time.ok_or_else(|| format!("{text:?} is no number of minutes"))
 }
 
 /// The counts of a run.
@@ -113,10 +119,9 @@ async fn run_files(
     servers: &[Server; 2],
 ) -> Result<(), String> {
     let (mut counts, began) = (Counts::default(), Instant::now());
-    let limit = options.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let mut done = 0;
     for file in files {
-        if limit.is_some_and(|limit| began.elapsed() > limit) {
+        if options.minutes.is_some_and(|limit| began.elapsed() > limit) {
             break;
         }
         let name = file.strip_prefix(&options.folder).unwrap_or(file).display().to_string();
@@ -164,7 +169,7 @@ async fn run_file(
         open(&servers[1], &format!("CREATE DATABASE {DATABASE}")).await?,
     ];
     let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
-    let records = parse::<DefaultColumnType>(&readable(&text));
+    let records = parse::<DefaultColumnType>(&parseable(&text));
     let records = records.map_err(|error| format!("{name}: {error}"))?;
     let mut threshold = 0;
     for record in records {
@@ -173,7 +178,7 @@ async fn run_file(
             Record::Statement { conditions, sql, expected, loc, .. } if runs(&conditions) => {
                 counts.records += 1;
                 let (ours, theirs) = (meridian.execute(&sql).await, postgres.execute(&sql).await);
-                // Which error it is says PostgreSQL alone.
+                // The files name no SQLSTATE: an error is compared with PostgreSQL's.
                 let fails = matches!(expected, StatementExpect::Error(_));
                 let done = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
                 if !fails && done(&ours) && done(&theirs) {
@@ -208,7 +213,7 @@ async fn run_file(
 
 /// Removes what the parser does not know: remarks behind conditions, and `halt` under a condition
 /// that does not hold here.
-fn readable(text: &str) -> String {
+fn parseable(text: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for line in text.lines().map(str::trim_end) {
         let condition = line.starts_with("onlyif") || line.starts_with("skipif");

@@ -483,17 +483,12 @@ impl Binder {
         let needle = self.bind(needle)?;
         let mut items = list.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>, _>>()?;
         // What names no column has one type together with the needle, if there is one.
-        let names_none = |item: &Typed| {
-            let mut none = true;
-            item.expr.each_column(&mut |_| none = false);
-            none
-        };
-        let alone = items.iter().filter(|item| names_none(item)).cloned();
+        let alone = items.iter().filter(|item| item.expr.names_none()).cloned();
         let alone: Vec<Typed> = std::iter::once(needle.clone()).chain(alone).collect();
         if let Ok(Some(ty)) = self.meet(&alone)
             && alone.iter().any(|item| item.ty != Some(ty))
         {
-            for item in items.iter_mut().filter(|item| names_none(item)) {
+            for item in items.iter_mut().filter(|item| item.expr.names_none()) {
                 *item = Typed::of(self.coerce(item.clone(), ty, false)?, ty);
             }
         }

@@ -62,6 +62,13 @@ impl Expr {
         any
     }
 
+    /// True if it names no column.
+    pub(crate) fn names_none(&self) -> bool {
+        let mut none = true;
+        self.each_column(&mut |_| none = false);
+        none
+    }
+
     /// Calls `f` with each subquery, the inner ones of an expression first.
     pub(crate) fn each_subquery(&mut self, f: &mut dyn FnMut(&mut Subquery)) {
         self.rewrite(&mut |part| {

@@ -60,9 +60,7 @@ pub(super) fn fixed(rel: &Rel) -> Fixed {
 
 /// True for an expression that has one value for a statement.
 fn is_value(expr: &Expr) -> bool {
-    let mut names = false;
-    expr.each_column(&mut |_| names = true);
-    !names && !expr.is_volatile() && !expr.has_subquery()
+    expr.names_none() && !expr.is_volatile() && !expr.has_subquery()
 }
 
 /// The column and the value of a condition that fixes a column.

@@ -53,6 +53,7 @@ fn fold_one(expr: &mut Expr) {
     }
 }
 
+/// Returns the value of an expression, if it is the same for every row and no error.
 fn value(expr: &Expr) -> Option<Datum> {
     let constant = |part: &Expr| match part {
         Expr::Const(value) => Some(value.clone()),

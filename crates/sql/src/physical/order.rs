@@ -26,7 +26,7 @@ pub(super) fn order(rel: Rel, estimates: &Estimates) -> Rel {
             let input = Box::new(match *input {
                 Rel::Sort { input, by } if rows.is_some() => {
                     let wanted = Wanted { by: &by, rows, by_key: false };
-                    Rel::Sort { input: Box::new(below(*input, wanted, estimates)), by }
+                    Rel::Sort { input: Box::new(order_for_limit(*input, wanted, estimates)), by }
                 }
                 other => order(other, estimates),
             });
@@ -44,17 +44,17 @@ pub(super) fn order(rel: Rel, estimates: &Estimates) -> Rel {
 }
 
 /// Orders the joins below a sort with a limit.
-fn below(rel: Rel, wanted: Wanted<'_>, estimates: &Estimates) -> Rel {
+fn order_for_limit(rel: Rel, wanted: Wanted<'_>, estimates: &Estimates) -> Rel {
     match rel {
         Rel::Project { input, outputs } => {
             let input = match ordered::below(wanted.by, &outputs) {
-                Some(by) => below(*input, Wanted { by: &by, ..wanted }, estimates),
+                Some(by) => order_for_limit(*input, Wanted { by: &by, ..wanted }, estimates),
                 None => order(*input, estimates),
             };
             Rel::Project { input: Box::new(input), outputs }
         }
         Rel::Filter { input, condition } => {
-            Rel::Filter { input: Box::new(below(*input, wanted, estimates)), condition }
+            Rel::Filter { input: Box::new(order_for_limit(*input, wanted, estimates)), condition }
         }
         rel if is_inner(&rel) => cluster(rel, Some(wanted), estimates),
         rel => order(rel, estimates),

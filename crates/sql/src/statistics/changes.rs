@@ -13,6 +13,7 @@ const PART: f64 = 0.2;
 /// The longest time until a table may be analyzed again. For a table that was analyzed for the
 /// first time a moment ago, which is growing, it is the time between its first and last analysis.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The changes of each table since it was analyzed.
 #[derive(Default)]
@@ -33,7 +34,8 @@ struct Changed {
 impl Changed {
     fn is_due(&self, now: Duration) -> bool {
         let rested = self.analyzed.is_none_or(|(first, last)| {
-            now.saturating_sub(last) >= last.saturating_sub(first).min(LONGEST_PAUSE)
+            let known = last.saturating_sub(first);
+            now.saturating_sub(last) >= known.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
         });
         rested && self.changed >= LEAST_ROWS + (self.rows as f64 * PART) as u64
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const EQUAL: f64 = 0.01;
 /// The part of the rows that another condition selects.
 const OTHER: f64 = 0.3;
-/// The part of the rows that two bounds of a column select.
+/// The part of the rows that two bounds of a column select, of which one is not known.
 const RANGE: f64 = 0.005;
 /// The part of the rows with NULL.
 const NULLS: f64 = 0.01;
@@ -56,23 +56,45 @@ pub(crate) fn selectivity(condition: &Expr, known: &Known<'_>) -> f64 {
     part.clamp(0.0, 1.0)
 }
 
-/// The lower and the upper bound of a column: the part of the rows below each, where it is known.
+/// A bound of a column: the part of the rows below it.
+#[derive(Clone, Copy, Default)]
+enum Bound {
+    #[default]
+    Absent,
+    Unknown,
+    Known(f64),
+}
+
+impl Bound {
+    /// Adds another bound; of two that are known the tighter one counts.
+    fn tighten(&mut self, other: Option<f64>, tighter: fn(f64, f64) -> f64) {
+        *self = match (*self, other) {
+            (Bound::Known(a), Some(b)) => Bound::Known(tighter(a, b)),
+            (Bound::Known(a), None) => Bound::Known(a),
+            (_, Some(b)) => Bound::Known(b),
+            (_, None) => Bound::Unknown,
+        };
+    }
+}
+
+/// The lower and the upper bound of a column.
 #[derive(Default)]
 struct Range {
-    low: Option<Option<f64>>,
-    high: Option<Option<f64>>,
+    low: Bound,
+    high: Bound,
 }
 
 impl Range {
     /// Returns the part of the rows within, of which `values` are not NULL.
     fn part(&self, values: f64) -> f64 {
         match (self.low, self.high) {
-            (None, None) => values,
-            (Some(None), None) | (None, Some(None)) => OTHER,
-            (Some(None), Some(_)) | (Some(_), Some(None)) => RANGE,
-            (Some(Some(low)), None) => (values - low).max(0.0),
-            (None, Some(Some(high))) => high.min(values),
-            (Some(Some(low)), Some(Some(high))) => (high.min(values) - low).max(0.0),
+            (Bound::Unknown, Bound::Absent) | (Bound::Absent, Bound::Unknown) => OTHER,
+            (Bound::Unknown, _) | (_, Bound::Unknown) => RANGE,
+            (low, high) => {
+                let low = if let Bound::Known(low) = low { low } else { 0.0 };
+                let high = if let Bound::Known(high) = high { high } else { 1.0 };
+                (high.min(values) - low).max(0.0)
+            }
         }
     }
 }
@@ -87,12 +109,11 @@ fn of_all(all: &[Expr], known: &Known<'_>) -> f64 {
             continue;
         };
         let range = ranges.entry(column).or_default();
-        let (end, tighter): (_, fn(f64, f64) -> f64) =
-            if is_low { (&mut range.low, f64::max) } else { (&mut range.high, f64::min) };
-        *end = Some(match (end.flatten(), below) {
-            (Some(a), Some(b)) => Some(tighter(a, b)),
-            (a, b) => a.or(b),
-        });
+        if is_low {
+            range.low.tighten(below, f64::max);
+        } else {
+            range.high.tighten(below, f64::min);
+        }
     }
     for (column, range) in ranges {
         part *= range.part(known(column).map_or(1.0, |column| 1.0 - column.nulls));

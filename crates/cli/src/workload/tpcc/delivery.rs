@@ -1,9 +1,7 @@
 //! The oldest undelivered order of each district is delivered (§2.7), in one transaction.
 
-use super::choices::Choices;
-use super::{DISTRICTS, Step};
+use super::{Attempt, DISTRICTS};
 use rand::Rng;
-use rand::rngs::StdRng;
 use rust_decimal::Decimal;
 use tokio_postgres::{Client, Error, Statement};
 
@@ -60,13 +58,8 @@ impl Delivery {
     }
 
     /// Runs the transaction. Districts without an undelivered order are passed over (§2.7.4.2).
-    pub async fn run(
-        &self,
-        client: &Client,
-        choices: &Choices,
-        random: &mut StdRng,
-        step: &Step,
-    ) -> Result<(), Error> {
+    pub async fn run(&self, attempt: Attempt<'_>) -> Result<(), Error> {
+        let Attempt { client, choices, random, step } = attempt;
         let (home, _) = choices.home(random);
         let carrier = random.random_range(1..=10);
         client.batch_execute("BEGIN").await?;

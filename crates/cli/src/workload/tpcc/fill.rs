@@ -2,55 +2,73 @@
 
 use super::choices::{last_name, name_to_fill};
 use super::{CUSTOMERS, DELIVERED, DISTRICTS, ITEMS};
+use crate::workload::connect;
 use crate::workload::report::Filling;
 use futures::SinkExt as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use std::fmt::Write as _;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-const DROP: [&str; 9] = [
-    "DROP TABLE IF EXISTS order_line",
-    "DROP TABLE IF EXISTS new_order",
-    "DROP TABLE IF EXISTS orders",
-    "DROP TABLE IF EXISTS history",
-    "DROP TABLE IF EXISTS stock",
-    "DROP TABLE IF EXISTS item",
-    "DROP TABLE IF EXISTS customer",
-    "DROP TABLE IF EXISTS district",
-    "DROP TABLE IF EXISTS warehouse",
-];
-
-const CREATE: [&str; 9] = [
-    "CREATE TABLE warehouse (w_id int PRIMARY KEY, w_name varchar(10), w_street_1 varchar(20), \
+/// The tables and their columns.
+const TABLES: [(&str, &str); 9] = [
+    (
+        "warehouse",
+        "w_id int PRIMARY KEY, w_name varchar(10), w_street_1 varchar(20), \
      w_street_2 varchar(20), w_city varchar(20), w_state char(2), w_zip char(9), \
-     w_tax numeric(4,4), w_ytd numeric(12,2))",
-    "CREATE TABLE district (d_w_id int, d_id int, d_name varchar(10), d_street_1 varchar(20), \
+     w_tax numeric(4,4), w_ytd numeric(12,2)",
+    ),
+    (
+        "district",
+        "d_w_id int, d_id int, d_name varchar(10), d_street_1 varchar(20), \
      d_street_2 varchar(20), d_city varchar(20), d_state char(2), d_zip char(9), \
-     d_tax numeric(4,4), d_ytd numeric(12,2), d_next_o_id int NOT NULL, PRIMARY KEY (d_w_id, d_id))",
-    "CREATE TABLE customer (c_w_id int, c_d_id int, c_id int, c_first varchar(16), c_middle char(2), \
+     d_tax numeric(4,4), d_ytd numeric(12,2), d_next_o_id int NOT NULL, PRIMARY KEY (d_w_id, d_id)",
+    ),
+    (
+        "customer",
+        "c_w_id int, c_d_id int, c_id int, c_first varchar(16), c_middle char(2), \
      c_last varchar(16), c_street_1 varchar(20), c_street_2 varchar(20), c_city varchar(20), \
      c_state char(2), c_zip char(9), c_phone char(16), c_since timestamp, c_credit char(2), \
      c_credit_lim numeric(12,2), c_discount numeric(4,4), c_balance numeric(12,2), \
      c_ytd_payment numeric(12,2), c_payment_cnt int, c_delivery_cnt int, c_data varchar(500), \
-     PRIMARY KEY (c_w_id, c_d_id, c_id))",
-    "CREATE TABLE history (h_c_id int, h_c_d_id int, h_c_w_id int, h_d_id int, h_w_id int, \
-     h_date timestamp, h_amount numeric(6,2), h_data varchar(24))",
-    "CREATE TABLE new_order (no_w_id int, no_d_id int, no_o_id int, \
-     PRIMARY KEY (no_w_id, no_d_id, no_o_id))",
-    "CREATE TABLE orders (o_w_id int, o_d_id int, o_id int, o_c_id int, o_entry_d timestamp, \
-     o_carrier_id int, o_ol_cnt int, o_all_local int, PRIMARY KEY (o_w_id, o_d_id, o_id))",
-    "CREATE TABLE order_line (ol_w_id int, ol_d_id int, ol_o_id int, ol_number int, ol_i_id int, \
+     PRIMARY KEY (c_w_id, c_d_id, c_id)",
+    ),
+    (
+        "history",
+        "h_c_id int, h_c_d_id int, h_c_w_id int, h_d_id int, h_w_id int, \
+     h_date timestamp, h_amount numeric(6,2), h_data varchar(24)",
+    ),
+    (
+        "new_order",
+        "no_w_id int, no_d_id int, no_o_id int, \
+     PRIMARY KEY (no_w_id, no_d_id, no_o_id)",
+    ),
+    (
+        "orders",
+        "o_w_id int, o_d_id int, o_id int, o_c_id int, o_entry_d timestamp, \
+     o_carrier_id int, o_ol_cnt int, o_all_local int, PRIMARY KEY (o_w_id, o_d_id, o_id)",
+    ),
+    (
+        "order_line",
+        "ol_w_id int, ol_d_id int, ol_o_id int, ol_number int, ol_i_id int, \
      ol_supply_w_id int, ol_delivery_d timestamp, ol_quantity int, ol_amount numeric(6,2), \
-     ol_dist_info char(24), PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number))",
-    "CREATE TABLE item (i_id int PRIMARY KEY, i_im_id int, i_name varchar(24), i_price numeric(5,2), \
-     i_data varchar(50))",
-    "CREATE TABLE stock (s_w_id int, s_i_id int, s_quantity int, s_dist_01 char(24), \
+     ol_dist_info char(24), PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)",
+    ),
+    (
+        "item",
+        "i_id int PRIMARY KEY, i_im_id int, i_name varchar(24), i_price numeric(5,2), \
+     i_data varchar(50)",
+    ),
+    (
+        "stock",
+        "s_w_id int, s_i_id int, s_quantity int, s_dist_01 char(24), \
      s_dist_02 char(24), s_dist_03 char(24), s_dist_04 char(24), s_dist_05 char(24), \
      s_dist_06 char(24), s_dist_07 char(24), s_dist_08 char(24), s_dist_09 char(24), \
      s_dist_10 char(24), s_ytd int, s_order_cnt int, s_remote_cnt int, s_data varchar(50), \
-     PRIMARY KEY (s_w_id, s_i_id))",
+     PRIMARY KEY (s_w_id, s_i_id)",
+    ),
 ];
 
 const INDEXES: [&str; 2] = [
@@ -63,11 +81,40 @@ const ROWS_PER_COPY: usize = 10_000;
 /// The date of all rows that are filled in.
 const THEN: &str = "2020-01-01 00:00:00";
 
-/// Creates and fills the tables.
-pub async fn init(client: &Client, warehouses: u32) -> Result<(), Error> {
-    for statement in DROP.iter().chain(&CREATE) {
-        client.batch_execute(statement).await?;
+/// Creates and fills the tables, in place of those of a former run.
+pub async fn init(client: &Client, warehouses: u32) -> Result<(), String> {
+    replace_tables(client).await?;
+    fill(client, warehouses).await.map_err(|error| connect::explain(&error))
+}
+
+/// Creates empty tables. Their names are those of many applications: a table that has not the
+/// workload's first column is another one's, and then nothing is dropped.
+async fn replace_tables(client: &Client) -> Result<(), String> {
+    let mut existing = Vec::new();
+    for (table, columns) in TABLES {
+        let first = columns.split(' ').next().unwrap_or_default();
+        let looked = client.batch_execute(&format!("SELECT {first} FROM {table} LIMIT 0")).await;
+        match looked {
+            Ok(()) => existing.push(table),
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {}
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_COLUMN) => {
+                return Err(format!(
+                    "there is a table {table} that is not of TPC-C: choose another database"
+                ));
+            }
+            Err(error) => return Err(connect::explain(&error)),
+        }
     }
+    let drop = existing.iter().map(|table| format!("DROP TABLE {table}"));
+    let create = TABLES.iter().map(|(table, columns)| format!("CREATE TABLE {table} ({columns})"));
+    for statement in drop.chain(create) {
+        let done = client.batch_execute(&statement).await;
+        done.map_err(|error| connect::explain(&error))?;
+    }
+    Ok(())
+}
+
+async fn fill(client: &Client, warehouses: u32) -> Result<(), Error> {
     let mut random = StdRng::seed_from_u64(u64::from(warehouses));
     let warehouses = i32::try_from(warehouses).unwrap_or(i32::MAX);
     fill_items(client, &mut random).await?;
@@ -77,8 +124,8 @@ pub async fn init(client: &Client, warehouses: u32) -> Result<(), Error> {
     for statement in INDEXES {
         client.batch_execute(statement).await?;
     }
-    for table in DROP {
-        client.batch_execute(&table.replace("DROP TABLE IF EXISTS", "ANALYZE")).await?;
+    for (table, _) in TABLES {
+        client.batch_execute(&format!("ANALYZE {table}")).await?;
     }
     println!(
         "tpcc: {warehouses} warehouses, {} customers and as many orders",

@@ -82,30 +82,24 @@ impl Tpcc {
         random: &mut StdRng,
         step: &Step,
     ) -> Result<&'static str, Error> {
-        let choices = &self.choices;
-        match random.random_range(0..100) {
-            0..45 => {
-                self.new_order.run(client, choices, random, step).await?;
-                Ok("new order")
-            }
-            45..88 => {
-                self.payment.run(client, choices, random, step).await?;
-                Ok("payment")
-            }
-            88..92 => {
-                self.order_status.run(client, choices, random, step).await?;
-                Ok("order status")
-            }
-            92..96 => {
-                self.delivery.run(client, choices, random, step).await?;
-                Ok("delivery")
-            }
-            _ => {
-                self.stock_level.run(client, choices, random, step).await?;
-                Ok("stock level")
-            }
+        let drawn = random.random_range(0..100);
+        let attempt = Attempt { client, choices: &self.choices, random, step };
+        match drawn {
+            0..45 => self.new_order.run(attempt).await.map(|()| "new order"),
+            45..88 => self.payment.run(attempt).await.map(|()| "payment"),
+            88..92 => self.order_status.run(attempt).await.map(|()| "order status"),
+            92..96 => self.delivery.run(attempt).await.map(|()| "delivery"),
+            _ => self.stock_level.run(attempt).await.map(|()| "stock level"),
         }
     }
+}
+
+/// One attempt of a transaction.
+struct Attempt<'a> {
+    client: &'a Client,
+    choices: &'a Choices,
+    random: &'a mut StdRng,
+    step: &'a Step,
 }
 
 /// Prepares the statement that finds the customers of a district by their last name; the middle

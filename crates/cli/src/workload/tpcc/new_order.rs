@@ -1,7 +1,7 @@
 //! A customer orders five to fifteen items (§2.4).
 
 use super::choices::{self, Choices};
-use super::{ITEMS, Step};
+use super::{Attempt, ITEMS};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rust_decimal::Decimal;
@@ -120,13 +120,8 @@ impl NewOrder {
 
     /// Runs the transaction. One in a hundred orders an item that does not exist, and is rolled
     /// back (§2.4.1.4).
-    pub async fn run(
-        &self,
-        client: &Client,
-        choices: &Choices,
-        random: &mut StdRng,
-        step: &Step,
-    ) -> Result<(), Error> {
+    pub async fn run(&self, attempt: Attempt<'_>) -> Result<(), Error> {
+        let Attempt { client, choices, random, step } = attempt;
         let (home, district) = choices.home(random);
         let customer = choices::customer(random);
         let lines = draw_lines(choices, home, random);

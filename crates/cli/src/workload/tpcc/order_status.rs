@@ -1,8 +1,6 @@
 //! A customer asks for the state of the last order (§2.6).
 
-use super::choices::Choices;
-use super::{Step, find_customer, prepare_by_name};
-use rand::rngs::StdRng;
+use super::{Attempt, find_customer, prepare_by_name};
 use tokio_postgres::{Client, Error, Statement};
 
 /// The statements of the transaction.
@@ -40,13 +38,8 @@ impl OrderStatus {
     }
 
     /// Runs the transaction.
-    pub async fn run(
-        &self,
-        client: &Client,
-        choices: &Choices,
-        random: &mut StdRng,
-        step: &Step,
-    ) -> Result<(), Error> {
+    pub async fn run(&self, attempt: Attempt<'_>) -> Result<(), Error> {
+        let Attempt { client, choices, random, step } = attempt;
         let (home, district) = choices.home(random);
         client.batch_execute("BEGIN").await?;
         let customer = find_customer(client, &self.by_name, (home, district), random).await?;

@@ -1,9 +1,8 @@
 //! A customer pays (§2.5): the sums of warehouse and district, the customer's balance, the history.
 
-use super::choices::{self, Choices};
-use super::{Step, find_customer, prepare_by_name};
+use super::choices;
+use super::{Attempt, find_customer, prepare_by_name};
 use rand::Rng;
-use rand::rngs::StdRng;
 use rust_decimal::Decimal;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Statement};
@@ -84,13 +83,8 @@ impl Payment {
     }
 
     /// Runs the transaction.
-    pub async fn run(
-        &self,
-        client: &Client,
-        choices: &Choices,
-        random: &mut StdRng,
-        step: &Step,
-    ) -> Result<(), Error> {
+    pub async fn run(&self, attempt: Attempt<'_>) -> Result<(), Error> {
+        let Attempt { client, choices, random, step } = attempt;
         let (home, district) = choices.home(random);
         let amount = Decimal::new(random.random_range(100..=500_000), 2);
         // Fifteen in a hundred customers pay at a warehouse that is not theirs.

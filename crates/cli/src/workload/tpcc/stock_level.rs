@@ -1,9 +1,7 @@
 //! How many of the items that were ordered last are low in stock (§2.8).
 
-use super::Step;
-use super::choices::Choices;
+use super::Attempt;
 use rand::Rng;
-use rand::rngs::StdRng;
 use tokio_postgres::{Client, Error, Statement};
 
 /// The statements of the transaction.
@@ -30,13 +28,8 @@ impl StockLevel {
     }
 
     /// Runs the transaction.
-    pub async fn run(
-        &self,
-        client: &Client,
-        choices: &Choices,
-        random: &mut StdRng,
-        step: &Step,
-    ) -> Result<(), Error> {
+    pub async fn run(&self, attempt: Attempt<'_>) -> Result<(), Error> {
+        let Attempt { client, choices, random, step } = attempt;
         let (home, district) = choices.home(random);
         let threshold = random.random_range(10..=20);
         client.batch_execute("BEGIN").await?;

@@ -299,7 +299,7 @@ pub(crate) struct Coordinator<S: Shards> {
     locked: BTreeMap<Key, (Lock, Option<Value>)>,
     /// The bytes of these keys and values.
     locked_bytes: usize,
-    /// When it sent its last request, by the boot clock.
+    /// When it last asked a leader for a locked row, by the boot clock.
     asked_ns: u64,
     /// True if it may commit in one shot where it has no locks.
     pub(super) tries_one_shot: bool,
@@ -414,10 +414,13 @@ impl<S: Shards> Coordinator<S> {
             return;
         }
         self.asked_ns = self.boot_ns();
-        let bytes = key.len() + value.as_ref().map_or(0, |value| value.len());
+        let size = |value: &Option<Value>| value.as_ref().map_or(0, |value| value.len());
+        let bytes = key.len() + size(value);
         if self.locked_bytes + bytes <= MOST_LOCKED_BYTES {
             self.locked_bytes += bytes;
-            self.locked.insert(key.clone(), (lock, value.clone()));
+            if let Some((_, former)) = self.locked.insert(key.clone(), (lock, value.clone())) {
+                self.locked_bytes -= key.len() + size(&former);
+            }
         }
     }
 
