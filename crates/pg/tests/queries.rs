@@ -223,7 +223,7 @@ async fn changes_by_query_take_parameters() {
         .await
         .expect("rows");
     let update =
-        "UPDATE a SET n = b.n + $1, t = $2 FROM b WHERE a.id = b.id AND b.id = $3 RETURNING n, t";
+        "UPDATE a SET n = b.n + $1, t = $2 FROM b WHERE a.id = b.id AND b.id = $3 RETURNING a.n, t";
     let row = client.query_one(update, &[&5i64, &"z", &2i32]).await.expect("a row");
     assert_eq!((row.get::<_, i64>(0), row.get::<_, &str>(1)), (205, "z"));
     let insert =

@@ -184,4 +184,9 @@ async fn nowait_and_skip_locked_hold_for_the_rows_of_their_query_alone() {
         assert!(began.elapsed() >= Duration::from_millis(250), "{clause}: it waited for the key");
     }
     one.batch_execute("ROLLBACK").await.expect("ends");
+    one.batch_execute("BEGIN; SELECT id FROM job WHERE id = 1 FOR UPDATE").await.expect("holds");
+    let next = "INSERT INTO archive SELECT id + 0 FROM job WHERE id <= 2 ORDER BY id LIMIT 1
+                FOR UPDATE SKIP LOCKED RETURNING id";
+    assert_eq!(first(&other, next).await, ["2"]);
+    one.batch_execute("ROLLBACK").await.expect("ends");
 }

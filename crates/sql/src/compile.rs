@@ -1,7 +1,6 @@
 //! Compiles a parsed statement to a plan, against the catalog as a transaction sees it.
 
-use crate::bind::{self, Binder};
-use crate::by_query::{self, ByQuery, Draft};
+use crate::bind;
 use crate::catalog::{self, Planned, Table};
 use crate::clauses;
 use crate::dml::{Change, Insert};
@@ -20,31 +19,14 @@ use crate::types::Type;
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
-use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit};
+use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// The errors after which a change by values or by one table is left to the plan of a query, which
-/// knows more.
-const OTHERS_MAY_KNOW: [&str; 3] =
-    [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT];
-
-fn others_may_know(error: &SqlError) -> bool {
-    OTHERS_MAY_KNOW.contains(&error.sqlstate)
-}
-
-/// Returns the error to report: this executor's, unless it only means that the feature is missing
-/// here.
-fn better(own: SqlError, theirs: SqlError) -> SqlError {
-    if own.sqlstate == state::FEATURE_NOT_SUPPORTED { theirs } else { own }
-}
 
 /// The plan of a statement.
 pub(crate) enum Plan {
     Insert(Insert),
     Change(Change),
-    /// A change that finds its rows by a query.
-    ByQuery(ByQuery),
     /// A query with a plan of operators.
     Query(Arc<physical::Query>),
     /// The explained plan, and the options, with which it may run.
@@ -176,12 +158,6 @@ fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     Ok(table)
 }
 
-fn only_table(
-    factor: &TableFactor,
-) -> Result<(&ast::ObjectName, Option<&ast::TableAlias>), SqlError> {
-    clauses::plain_table(factor).ok_or_else(|| SqlError::unsupported(format!("changing {factor}")))
-}
-
 /// Compiles a statement. `clean`: the transaction has not changed the catalog.
 async fn compile(
     engine: &Engine,
@@ -210,8 +186,9 @@ async fn compile(
         other => (other, None),
     };
     clauses::statement(statement)?;
+    let (with, planned) = with_of(statement)?;
     let has_plan = matches!(
-        statement,
+        planned,
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
     );
     if explained.is_some() && !has_plan {
@@ -219,91 +196,44 @@ async fn compile(
         return Err(SqlError::new(state::SYNTAX, message));
     }
     let mut tables = Vec::new();
-    let (plan, params, columns) = match statement {
+    let (plan, params, columns) = match planned {
         Statement::Query(query) => {
-            plan_query(engine, txn, clean, query, &declared, &mut tables, false).await?
+            let named = Named::of(statement);
+            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let plan = stack::with_room(relations, || {
+                bind::compile(query, &found, &declared)
+                    .and_then(|query| physical::lower(query, relations))
+            });
+            let plan = Arc::new(plan?);
+            let (params, columns) = (plan.params.clone(), plan.columns.clone());
+            (Plan::Query(plan), params, Some(columns))
         }
         Statement::Insert(insert) => {
-            let TableObject::TableName(name) = &insert.table else {
-                return Err(SqlError::unsupported("inserting into anything but a table"));
-            };
+            let name = bind::table_of(insert)?;
             let into = changeable(table(engine, txn, clean, name).await?)?;
             tables.push(into.planned());
-            let source = insert.source.as_deref();
-            let is_query = source.is_some_and(|query| clauses::plain_values(query).is_none());
-            // Values are compiled here, unless only a query knows what they need.
-            let own = match is_query {
-                true => Err(SqlError::unsupported("this source of INSERT")),
-                false => Insert::compile(&declared, insert, into.clone(), None),
-            };
-            let (insert, binder) = match (own, source) {
-                (Err(error), Some(query)) if others_may_know(&error) => {
-                    let mut read = Vec::new();
-                    let query = by_query::source_of(insert, query, &into)?;
-                    let planned =
-                        plan_query(engine, txn, clean, &query, &declared, &mut read, false).await;
-                    let plan = match planned.map_err(|theirs| better(error, theirs))? {
-                        (Plan::Query(plan), ..) => plan,
-                        _ => return Err(SqlError::unsupported("this query")),
-                    };
-                    tables.truncate(1);
-                    tables.extend(read.into_iter().filter(|read: &Planned| read.id != into.id));
-                    Insert::compile(&declared, insert, into, Some(plan))?
-                }
-                (own, _) => own?,
-            };
-            let columns = insert.returning.as_ref().map(|returning| returning.columns.clone());
-            (Plan::Insert(insert), binder.param_types(), columns)
+            let named = Named::of(statement);
+            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            stack::with_room(relations, || {
+                let bound = bind::insert(insert, with, into, &found, &declared)?;
+                let params = bound.params.clone();
+                let insert = Insert::plan(bound, relations)?;
+                let columns = insert.columns();
+                Ok::<_, SqlError>((Plan::Insert(insert), params, columns))
+            })?
         }
         Statement::Update(_) | Statement::Delete(_) => {
-            let factor = match statement {
-                Statement::Update(update) => &update.table.relation,
-                Statement::Delete(delete) => match &delete.from {
-                    FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => {
-                        match from.as_slice() {
-                            [only] if only.joins.is_empty() => &only.relation,
-                            _ => return Err(SqlError::unsupported("deleting from several tables")),
-                        }
-                    }
-                },
-                _ => return Err(SqlError::unsupported("this statement")),
-            };
-            let (name, alias) = only_table(factor)?;
+            let name = bind::target_of(planned)?;
             let table = changeable(table(engine, txn, clean, name).await?)?;
             tables.push(table.planned());
-            let mut binder = Binder::new(&declared);
-            let alias = alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
-            binder.add(table.clone(), &alias);
-            let change = match statement {
-                Statement::Update(update) => Change::update(&mut binder, update, table.clone()),
-                Statement::Delete(delete) => Change::delete(&mut binder, delete, table.clone()),
-                _ => return Err(SqlError::unsupported("this statement")),
-            };
-            match change {
-                Err(error) if others_may_know(&error) => {
-                    let draft = Draft::of(statement, &table)?;
-                    let (query, keys) = (&draft.query, draft.reads_row_keys());
-                    let planned =
-                        plan_query(engine, txn, clean, query, &declared, &mut tables, keys).await;
-                    let Ok((Plan::Query(plan), ..)) = planned else {
-                        return Err(planned.map_or_else(
-                            |theirs| better(error, theirs),
-                            |_| SqlError::unsupported("this query"),
-                        ));
-                    };
-                    let mut binder = Binder::new(&declared);
-                    let change = draft.planned(&mut binder, table, plan)?;
-                    let columns =
-                        change.returning.as_ref().map(|returning| returning.columns.clone());
-                    (Plan::ByQuery(change), binder.param_types(), columns)
-                }
-                change => {
-                    let change = change?;
-                    let columns =
-                        change.returning.as_ref().map(|returning| returning.columns.clone());
-                    (Plan::Change(change), binder.param_types(), columns)
-                }
-            }
+            let named = Named::of(statement);
+            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            stack::with_room(relations, || {
+                let bound = bind::change(planned, with, table, &found, &declared)?;
+                let change = Change::plan(bound, relations)?;
+                let (params, columns) = (change.query.params.clone(), change.returning.clone());
+                Ok::<_, SqlError>((Plan::Change(change), params, columns))
+            })?
         }
         Statement::ShowVariable { variable } => {
             (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
@@ -333,6 +263,16 @@ struct Named {
     relations: usize,
 }
 
+impl Named {
+    fn of(statement: &Statement) -> Named {
+        // The change itself is a query of its tables.
+        let changes = matches!(statement, Statement::Update(_) | Statement::Delete(_));
+        let mut named = Named { relations: usize::from(changes), ..Named::default() };
+        let _ = statement.visit(&mut named);
+        named
+    }
+}
+
 impl ast::Visitor for Named {
     type Break = ();
 
@@ -352,29 +292,57 @@ impl ast::Visitor for Named {
     }
 }
 
-type PlannedQuery = (Plan, Arc<[Type]>, Option<Arc<[Column]>>);
+/// Returns the WITH of `WITH … UPDATE` and of its kind, and the statement behind it.
+fn with_of(statement: &Statement) -> Result<(Option<&ast::With>, &Statement), SqlError> {
+    let Statement::Query(query) = statement else { return Ok((None, statement)) };
+    let (SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner)) = &*query.body
+    else {
+        return Ok((None, statement));
+    };
+    let ast::Query {
+        with,
+        body: _,
+        order_by,
+        limit_clause,
+        fetch,
+        locks,
+        for_clause,
+        settings,
+        format_clause,
+        pipe_operators,
+    } = &**query;
+    clauses::refuse(&[(
+        order_by.is_some()
+            || limit_clause.is_some()
+            || fetch.is_some()
+            || !locks.is_empty()
+            || for_clause.is_some()
+            || settings.is_some()
+            || format_clause.is_some()
+            || !pipe_operators.is_empty(),
+        "a clause behind WITH … INSERT, UPDATE or DELETE",
+    )])?;
+    Ok((with.as_ref(), inner))
+}
 
-async fn plan_query(
+/// Finds the tables that a statement may name, and adds them to those that it is planned for.
+/// Returns them, and the number of relations.
+async fn read(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,
-    query: &ast::Query,
-    declared: &[Option<Type>],
+    named: Named,
     tables: &mut Vec<Planned>,
-    row_keys: bool,
-) -> Result<PlannedQuery, SqlError> {
-    let mut named = Named::default();
-    let _ = query.visit(&mut named);
-    tables.clear();
+) -> Result<(Vec<Arc<Table>>, usize), SqlError> {
     let mut found: Vec<Arc<Table>> = Vec::new();
-    for name in std::mem::take(&mut named.tables) {
-        let folded = names::relation(&name)?;
+    for name in &named.tables {
+        let folded = names::relation(name)?;
         let known =
             system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
         if found.iter().any(|table| table.name == known) {
             continue;
         }
-        let table = match table(engine, txn, clean, &name).await {
+        let table = match table(engine, txn, clean, name).await {
             // A name of WITH may hide a table in one place and not in another.
             Err(error)
                 if error.sqlstate == state::UNDEFINED_TABLE && named.hidden.contains(&folded) =>
@@ -383,17 +351,12 @@ async fn plan_query(
             }
             other => other?,
         };
-        tables.push(table.planned());
+        if tables.iter().all(|known| known.id != table.id) {
+            tables.push(table.planned());
+        }
         found.push(table);
     }
-    let relations = named.relations;
-    let plan = stack::with_room(relations, || {
-        bind::compile(query, &found, declared, row_keys)
-            .and_then(|query| physical::lower(query, relations))
-    });
-    let plan = Arc::new(plan?);
-    let (params, columns) = (plan.params.clone(), plan.columns.clone());
-    Ok((Plan::Query(plan), params, Some(columns)))
+    Ok((found, named.relations))
 }
 
 /// True if a statement concerns only the session, and needs no catalog.

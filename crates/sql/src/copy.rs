@@ -4,7 +4,6 @@ use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
-use crate::dml;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::response::Response;
@@ -85,10 +84,10 @@ impl Session {
         if !alone {
             work.touched.push(table.id);
         }
-        let columns = dml::target_columns(&table, columns)?;
+        let columns = bind::target_columns(&table, columns)?;
         let scope =
             Scope { params: &[], now_us: work.now_us(), session: &self.facts, catalog: None };
-        let defaults = dml::defaults(&mut bind::Binder::new(&[]), &table)?;
+        let defaults = bind::Binder::new(&[]).defaults(&table)?;
         let defaults = defaults
             .iter()
             .map(|expr: &Expr| expr.eval(&[], &scope))

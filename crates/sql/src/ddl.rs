@@ -6,11 +6,10 @@
 
 use crate::access::Target;
 use crate::backfill::Step;
-use crate::bind::Binder;
+use crate::bind::{self, Binder};
 use crate::bulk::{Bulk, Ids};
 use crate::catalog::{self, ColumnDef, Table};
 use crate::clauses;
-use crate::dml;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::index::{Entry, Index, IndexPart};
@@ -236,7 +235,7 @@ fn index_of(table: &Table, columns: &[ast::IndexColumn]) -> Result<Index, SqlErr
         }
         let number = match expr {
             ast::Expr::Identifier(ident) => {
-                dml::target_columns(table, std::slice::from_ref(ident))?[0] as u32
+                bind::target_columns(table, std::slice::from_ref(ident))?[0] as u32
             }
             expr => {
                 index.expressions.push(unqualified(expr));
@@ -292,7 +291,7 @@ async fn create_table(
     }
     let id = ids.next(txn).await?;
     let mut table = Table::new(id, &name, columns);
-    dml::defaults(&mut Binder::new(&[]), &table)?;
+    Binder::new(&[]).defaults(&table)?;
     catalog::put_name(txn, &name, id, id)?;
     for (at, def) in create.columns.iter().enumerate() {
         let part = || vec![IndexPart { column: at as u32, descending: false }];
@@ -537,7 +536,7 @@ async fn declare_index(
     index.unique = create.unique;
     let included = match create.include.as_slice() {
         [] => Vec::new(),
-        named => dml::target_columns(&table, named)?,
+        named => bind::target_columns(&table, named)?,
     };
     index.included = included.into_iter().map(|column| column as u32).collect();
     index.predicate = create.predicate.as_ref().map(unqualified);
@@ -633,7 +632,7 @@ async fn alter_table(
                 }
             }
             AlterTableOperation::AlterColumn { column_name, op } => {
-                let column = dml::target_columns(&table, std::slice::from_ref(column_name))?[0];
+                let column = bind::target_columns(&table, std::slice::from_ref(column_name))?[0];
                 match op {
                     AlterColumnOperation::SetDefault { value } => {
                         table.columns[column].default = Some(value.to_string())
@@ -646,7 +645,7 @@ async fn alter_table(
                     }
                     other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
                 }
-                dml::defaults(&mut Binder::new(&[]), &table)?;
+                Binder::new(&[]).defaults(&table)?;
             }
             AlterTableOperation::RenameTable { table_name } => {
                 let name = match table_name {
@@ -663,7 +662,8 @@ async fn alter_table(
                 table.bind_indexes()?;
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-                let column = dml::target_columns(&table, std::slice::from_ref(old_column_name))?[0];
+                let column =
+                    bind::target_columns(&table, std::slice::from_ref(old_column_name))?[0];
                 let name = names::fold(new_column_name);
                 if table.column(&name).is_some() {
                     let message =
@@ -728,7 +728,7 @@ async fn move_rows(
     let facts = crate::expr::Facts::default();
     let now_us = crate::datetime::from_unix_ns(txn.began().earliest);
     let scope = crate::expr::Scope { params: &[], now_us, session: &facts, catalog: None };
-    let defaults = dml::defaults(&mut Binder::new(&[]), new)?;
+    let defaults = Binder::new(&[]).defaults(new)?;
     let mut cursor = all_rows(txn, old);
     let wanted = vec![true; old.columns.len()];
     loop {

@@ -39,7 +39,6 @@ mod array;
 mod backfill;
 mod bind;
 mod bulk;
-mod by_query;
 mod carried;
 mod cast;
 mod catalog;

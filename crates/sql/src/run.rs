@@ -709,12 +709,6 @@ async fn run_plan(
             Ok((changed.rows, true, "INSERT"))
         }
         Plan::Change(change) => {
-            let changed = change.run(work.txn.as_mut(), scope).await?;
-            work.has_changed(change.table.id, changed.count);
-            portal.count = changed.count;
-            Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
-        }
-        Plan::ByQuery(change) => {
             let changed = change.run(work.txn.as_mut(), scope, actuals).await?;
             work.has_changed(change.table.id, changed.count);
             portal.count = changed.count;

@@ -2,7 +2,7 @@
 
 use crate::clauses;
 use crate::error::{SqlError, state};
-use crate::logical::Rel;
+use crate::logical::{ColumnId, Rel};
 use crate::names;
 use meridian_txn::Lock;
 use sqlparser::ast;
@@ -12,6 +12,11 @@ use sqlparser::ast;
 pub(crate) struct RowLocks {
     pub(crate) lock: Lock,
     pub(crate) on_locked: OnLocked,
+    /// A column of the scan whose rows are locked; `None` if there is one scan.
+    pub(crate) of: Option<ColumnId>,
+    /// True if a row that is locked and not written stays as it is until the transaction has
+    /// committed, under every protocol.
+    pub(crate) keeps: bool,
 }
 
 /// The action of FOR UPDATE and FOR SHARE at locked rows.
@@ -39,7 +44,8 @@ impl RowLocks {
         let Some(table) = one_table() else {
             return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query"));
         };
-        let mut locks = RowLocks { lock: Lock::Shared, on_locked: OnLocked::Wait };
+        let mut locks =
+            RowLocks { lock: Lock::Shared, on_locked: OnLocked::Wait, of: None, keeps: true };
         for ast::LockClause { lock_type, of, nonblock } in &query.locks {
             if let Some(of) = of {
                 let name = names::relation(of)?;

@@ -6,29 +6,36 @@
 mod aggregate;
 mod array;
 mod call;
+mod change;
 mod empty;
 mod expr;
 mod from;
 mod functions;
 mod group;
+mod insert;
 mod items;
 mod lock;
 mod named_args;
+mod on_conflict;
 mod query;
 mod recursive;
 mod scope;
 mod subquery;
+mod target;
 mod types;
 mod window;
 
+pub(crate) use change::{Change, change, target_of};
+pub(crate) use insert::{Insert, Returning, Source, insert, table_of};
 pub(crate) use items::{Item, bind_items};
 pub(crate) use lock::{OnLocked, RowLocks};
+pub(crate) use on_conflict::OnConflict;
 use query::Output;
 pub(crate) use query::{Query, compile};
 pub(crate) use scope::{Level, Relation};
+pub(crate) use target::target_columns;
 
 use crate::aggregate::Aggregate;
-use crate::cast;
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -175,32 +182,5 @@ impl Binder {
                 Err(SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(expr)))
             }
         }
-    }
-
-    /// Binds a value for a column.
-    pub(crate) fn bind_for(
-        &mut self,
-        expr: &ast::Expr,
-        table: &Table,
-        column: usize,
-    ) -> Result<Expr, SqlError> {
-        let column = &table.columns[column];
-        let bound = self.bind(expr)?;
-        if let Some(ty) = bound.ty
-            && !cast::is_assignable(ty, column.ty)
-        {
-            return Err(SqlError::new(
-                state::TYPE_MISMATCH,
-                format!(
-                    "column \"{}\" is of type {} but expression is of type {}",
-                    column.name,
-                    column.ty.name(),
-                    ty.name()
-                ),
-            )
-            .hint("You will need to rewrite or cast the expression.")
-            .at(names::expr_position(expr)));
-        }
-        self.coerce(bound, column.ty, false).map_err(|e| e.at(names::expr_position(expr)))
     }
 }

@@ -34,8 +34,6 @@ pub(crate) struct Query {
     pub(crate) outputs: Vec<ColumnId>,
     pub(crate) columns: Arc<[Column]>,
     pub(crate) params: Arc<[Type]>,
-    /// The types of parameters, as far as the query determines them.
-    pub(crate) inferred: Vec<Option<Type>>,
     /// The number of column ids.
     pub(crate) ids: usize,
     /// The names and types of the columns, by id.
@@ -44,38 +42,23 @@ pub(crate) struct Query {
     pub(crate) locks: Option<RowLocks>,
 }
 
-/// Binds a query over the tables that it may name; with `row_keys` it may read the rows' keys.
+/// Binds a query over the tables that it may name.
 pub(crate) fn compile(
     query: &ast::Query,
     tables: &[Arc<Table>],
     declared: &[Option<Type>],
-    row_keys: bool,
 ) -> Result<Query, SqlError> {
-    let mut binder = Binder::new(declared);
-    let locks = RowLocks::of(query)?;
-    binder.may_lock = locks.is_some();
-    binder.row_keys = row_keys || locks.is_some_and(|locks| locks.on_locked == OnLocked::Skip);
-    binder.tables = Some(tables.to_vec());
-    let bound = binder.bind_query(query)?;
-    if locks.is_some() {
-        lock::check(&bound.rel)?;
-    }
+    let mut binder = Binder::over(tables, declared);
+    let (bound, locks) = binder.bind_locking(query)?;
     let column = |output: &Output| {
         let info = binder.column(output.id);
         let mut column = Column::new(output.name.clone(), info.ty);
         (column.table, column.number) = info.origin;
         column
     };
-    Ok(Query {
-        outputs: bound.outputs.iter().map(|output| output.id).collect(),
-        columns: bound.outputs.iter().map(column).collect(),
-        params: binder.param_types(),
-        inferred: binder.params.clone(),
-        ids: binder.columns.len(),
-        rel: bound.rel,
-        locks,
-        known: binder.columns,
-    })
+    let columns = bound.outputs.iter().map(column).collect();
+    let outputs = bound.outputs.iter().map(|output| output.id).collect();
+    Ok(Query { columns, locks, ..binder.finish(bound.rel, outputs) })
 }
 
 /// The clauses of a query behind its body.
@@ -101,6 +84,41 @@ fn syntax(message: impl Into<String>) -> SqlError {
 }
 
 impl Binder {
+    /// Begins a statement over the tables that it may name.
+    pub(super) fn over(tables: &[Arc<Table>], declared: &[Option<Type>]) -> Self {
+        let mut binder = Binder::new(declared);
+        binder.tables = Some(tables.to_vec());
+        binder
+    }
+
+    /// Ends the statement: a plan without names for its outputs, and without locks.
+    pub(super) fn finish(self, rel: Rel, outputs: Vec<ColumnId>) -> Query {
+        Query {
+            rel,
+            outputs,
+            columns: Arc::from([]),
+            params: self.param_types(),
+            ids: self.columns.len(),
+            known: self.columns,
+            locks: None,
+        }
+    }
+
+    /// Binds a query that may lock its rows.
+    pub(super) fn bind_locking(
+        &mut self,
+        query: &ast::Query,
+    ) -> Result<(Bound, Option<RowLocks>), SqlError> {
+        let locks = RowLocks::of(query)?;
+        self.may_lock = locks.is_some();
+        self.row_keys = locks.is_some_and(|locks| locks.on_locked == OnLocked::Skip);
+        let bound = self.bind_query(query)?;
+        if locks.is_some() {
+            lock::check(&bound.rel)?;
+        }
+        Ok((bound, locks))
+    }
+
     /// Binds a query, which sees the relations of the queries around it.
     pub(super) fn bind_query(&mut self, query: &ast::Query) -> Result<Bound, SqlError> {
         self.bind_query_of(query, None)
@@ -127,6 +145,7 @@ impl Binder {
         if self.tables.is_none() {
             return Err(SqlError::unsupported("a subquery here"));
         }
+        let is_side = std::mem::take(&mut self.binds_side);
         if !std::mem::take(&mut self.may_lock) && !locks.is_empty() {
             return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query"));
         }
@@ -145,7 +164,10 @@ impl Binder {
         let (limit, fetch) = (limit_clause.as_ref(), fetch.as_ref());
         let order = Order { limit, fetch, ..order_of(order_by.as_ref())? };
         let mut bound = match (&**body, set) {
-            (SetExpr::Select(select), _) => self.bind_select(select, &order)?,
+            (SetExpr::Select(select), _) => {
+                self.binds_side = is_side;
+                self.bind_select(select, &order)?
+            }
             (other, set) => {
                 let bound = set.map_or_else(|| self.bind_body(other), Ok)?;
                 let mut bound = self.sort_outputs(bound, &order)?;
@@ -153,17 +175,7 @@ impl Binder {
                 bound
             }
         };
-        for (number, definition, materialized) in definitions.into_iter().rev() {
-            bound.rel = match bound.rel.uses_of(number) {
-                0 => bound.rel,
-                1 if !materialized => bound.rel.with_inlined(number, definition),
-                _ => Rel::With {
-                    name: number,
-                    definition: Box::new(definition),
-                    body: Box::new(bound.rel),
-                },
-            };
-        }
+        bound.rel = bound.rel.with_all(definitions);
         self.named.truncate(scope);
         Ok(bound)
     }
@@ -264,7 +276,12 @@ impl Binder {
 
     /// Gives a literal or a parameter that is an output of a projection its type. Returns false if
     /// it is not there.
-    fn give_type(&mut self, rel: &mut Rel, id: ColumnId, ty: Type) -> Result<bool, SqlError> {
+    pub(super) fn give_type(
+        &mut self,
+        rel: &mut Rel,
+        id: ColumnId,
+        ty: Type,
+    ) -> Result<bool, SqlError> {
         match rel {
             Rel::Project { outputs, .. } => {
                 let Some((_, expr)) = outputs.iter_mut().find(|(output, _)| *output == id) else {
@@ -461,6 +478,7 @@ impl Binder {
         if foreign {
             return Err(SqlError::unsupported("a clause of another dialect"));
         }
+        let is_side = std::mem::take(&mut self.binds_side);
         let mut rel = self.bind_from(from)?;
         if let Some(filter) = selection {
             self.begin_clause("WHERE", false);
@@ -474,7 +492,6 @@ impl Binder {
         if !modifiers.is_empty() {
             return Err(SqlError::unsupported("GROUP BY … WITH"));
         }
-        let is_side = std::mem::take(&mut self.binds_side);
         self.begin_clause("SELECT", true);
         self.level().sets = Some(Vec::new());
         self.level().windows = Some(Windows::default());
@@ -575,9 +592,17 @@ impl Binder {
         let mut computed: Vec<(ColumnId, Expr)> = Vec::with_capacity(items.len());
         let mut outputs = Vec::with_capacity(items.len());
         for item in items {
-            let ty = item.typed.ty.unwrap_or(Type::Text);
-            let id = self.place(&mut computed, item.typed.expr, &item.name, Some(ty));
-            outputs.push(Output { id, name: item.name, unknown: item.typed.ty.is_none() });
+            let unknown = item.typed.ty.is_none();
+            let id = match item.typed.ty {
+                Some(ty) => self.place(&mut computed, item.typed.expr, &item.name, Some(ty)),
+                // Each may get a type of its own.
+                None => {
+                    let id = self.computed(&item.name, Type::Text);
+                    computed.push((id, item.typed.expr));
+                    id
+                }
+            };
+            outputs.push(Output { id, name: item.name, unknown });
         }
         let shown = computed.len();
         let mut by = Vec::with_capacity(sort.len());
@@ -719,6 +744,21 @@ pub(super) fn position(
 }
 
 impl Rel {
+    /// Adds the queries of WITH that it reads.
+    pub(super) fn with_all(mut self, definitions: Vec<(usize, Rel, bool)>) -> Rel {
+        for (name, definition, materialized) in definitions.into_iter().rev() {
+            self = match self.uses_of(name) {
+                0 => self,
+                1 if !materialized => self.with_inlined(name, definition),
+                _ => {
+                    let (definition, body) = (Box::new(definition), Box::new(self));
+                    Rel::With { name, definition, body }
+                }
+            };
+        }
+        self
+    }
+
     /// The number of places that read a query of WITH.
     pub(super) fn uses_of(&mut self, number: usize) -> usize {
         let own = matches!(self, Rel::Named { name, .. } if *name == number);

@@ -42,7 +42,7 @@ const KEY_ORDERS: [&str; 16] = [
 ];
 
 /// Fails with 0A000 for the first clause that is present.
-fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
+pub(crate) fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
     match clauses.iter().find(|(is_there, _)| *is_there) {
         Some((_, clause)) => Err(SqlError::unsupported(clause)),
         None => Ok(()),

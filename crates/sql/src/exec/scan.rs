@@ -96,7 +96,8 @@ impl physical::Scan {
         if !system::is_system(self.table.id) {
             let targets = self.access.targets(&self.table, &cx.scope())?;
             let cursor = Cursor::new(self.access.index, targets, self.backwards);
-            let cursor = cursor.keeping(self.locks.is_some()).only(self.access.only);
+            let cursor =
+                cursor.keeping(self.locks.is_some_and(|locks| locks.keeps)).only(self.access.only);
             return Ok(Source::Stored(Box::new(cursor)));
         }
         let rows = match cx.state.made.get(&self.table.id) {

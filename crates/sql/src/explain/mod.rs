@@ -76,8 +76,7 @@ pub(crate) fn explain(plan: &Plan, verbose: bool) -> Explained {
     match plan {
         Plan::Query(query) => tree::of(query, verbose),
         Plan::Insert(insert) => change::of_insert(insert, verbose),
-        Plan::Change(change) => change::of_change(change),
-        Plan::ByQuery(change) => change::of_query(change, verbose),
+        Plan::Change(change) => change::of_change(change, verbose),
         // No other statement is explained.
         _ => Explained::new("Result", Cost::default()),
     }

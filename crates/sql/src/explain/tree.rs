@@ -247,7 +247,7 @@ impl Tree<'_> {
         let param = |at: usize| self.param(at);
         let names = Names { column: &name, param: &param };
         let shown = with_conditions(shown, &scan.table, &scan.access, scan.filter.as_ref(), &names);
-        match scan.locks {
+        match scan.locks.filter(|locks| locks.keeps) {
             Some(locks) if locks.lock == Lock::Exclusive => {
                 shown.detail("Row Locks", "for update".into())
             }

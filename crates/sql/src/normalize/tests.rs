@@ -34,7 +34,7 @@ fn tables() -> Vec<Arc<Table>> {
 
 fn bound(sql: &str) -> Query {
     let query = parsed(sql);
-    bind::compile(&query, &tables(), &[], false).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+    bind::compile(&query, &tables(), &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
 }
 
 fn plan(sql: &str) -> String {

@@ -36,8 +36,6 @@ pub(crate) struct Query {
     pub(crate) root: Arc<Node>,
     pub(crate) columns: Arc<[Column]>,
     pub(crate) params: Arc<[Type]>,
-    /// The types of parameters, as far as the query determines them.
-    pub(crate) inferred: Vec<Option<Type>>,
     /// The number of parameters, with those for columns of enclosing relations.
     pub(crate) slots: usize,
     /// The number of queries of WITH.

@@ -44,7 +44,7 @@ pub(crate) fn lower_with(
     };
     let needed = query.outputs.iter().copied().collect();
     let root = match query.locks {
-        Some(RowLocks { lock, on_locked: OnLocked::Skip }) => {
+        Some(RowLocks { lock, on_locked: OnLocked::Skip, .. }) => {
             lowering.lock_rows(rel, lock, &needed)?
         }
         _ => lowering.lower(rel, &needed)?,
@@ -54,7 +54,6 @@ pub(crate) fn lower_with(
         root,
         columns: query.columns,
         params: query.params,
-        inferred: query.inferred,
         slots: lowering.slots,
         named: lowering.named_count,
         reads_catalog: lowering.reads_catalog,
@@ -277,6 +276,29 @@ impl Lowering {
             let layout = input.layout.clone();
             return Ok(self.node(Op::Limit { input, limit, offset }, layout));
         }
+        // A projection above the query's own: that of an INSERT.
+        if let Rel::Project { input, outputs } = rel {
+            if !is_projected(&input) {
+                return self.lock_projected(Rel::Project { input, outputs }, lock, needed);
+            }
+            let mut below = BTreeSet::new();
+            outputs.iter().for_each(|(_, expr)| need(expr, &mut below));
+            let input = self.lock_rows(*input, lock, &below)?;
+            let layout = input.layout.clone();
+            let (ids, exprs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
+            let outputs = self.place_all(exprs, &layout)?;
+            return Ok(self.node(Op::Project { input, outputs }, ids));
+        }
+        self.lock_projected(rel, lock, needed)
+    }
+
+    /// Lowers a query with at most one projection, whose rows are locked one by one.
+    fn lock_projected(
+        &mut self,
+        rel: Rel,
+        lock: Lock,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<Arc<Node>, SqlError> {
         let mut rel = rel;
         let Some(key) = with_row_key(&mut rel) else { return self.lower(rel, needed) };
         let below = needed.iter().copied().chain([key]).collect();
@@ -412,7 +434,9 @@ impl Lowering {
         let by = wanted.as_ref().map_or(&[][..], |wanted| wanted.by);
         let order = &sort_by(by.to_vec(), &columns)?[..];
         let (filtered, rows) = (filter.as_ref(), wanted.and_then(|wanted| wanted.rows));
-        let is_locked = self.locks.is_some();
+        let locks =
+            self.locks.filter(|locks| locks.of.is_none_or(|column| columns.contains(&column)));
+        let is_locked = locks.is_some();
         // A row that is locked is read itself.
         let wanted = Some(&reads[..]).filter(|_| !is_locked);
         let wish = Wish { filter: filtered, order, rows, wanted, by_key: is_locked };
@@ -425,10 +449,19 @@ impl Lowering {
         }
         let backwards = access.order(&table, order).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();
-        let locks = self.locks.filter(|locks| locks.on_locked != OnLocked::Skip);
+        let locks = locks.filter(|locks| locks.on_locked != OnLocked::Skip);
         let wanted = reads;
         let scan = Scan { table, access, backwards, locks, filter, wanted, picks, columns };
         Ok(self.node(Op::Scan(scan), layout))
+    }
+}
+
+/// True if the rows of a relation are those of a projection or a limit, perhaps in order.
+fn is_projected(rel: &Rel) -> bool {
+    match rel {
+        Rel::Project { .. } | Rel::Limit { .. } => true,
+        Rel::Filter { input, .. } | Rel::Sort { input, .. } => is_projected(input),
+        _ => false,
     }
 }
 

@@ -1,0 +1,302 @@
+//! UPDATE and DELETE: the query that finds the rows to change, with their new values and the
+//! outputs of RETURNING.
+//!
+//! ```text
+//! outputs of RETURNING, over the new values
+//!   └─ new values, over the old ones
+//!        └─ WHERE
+//!             └─ the table × FROM or USING
+//! ```
+//!
+//! All of it is computed before the first row is written, so that no subquery sees a change of the
+//! statement itself.
+
+use super::lock::{OnLocked, RowLocks};
+use super::query::Query;
+use super::target::assigned_column;
+use super::{Binder, Typed, bind_items};
+use crate::catalog::Table;
+use crate::clauses;
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::logical::{ColumnId, JoinKind, Rel};
+use crate::response::Column;
+use crate::types::Type;
+use meridian_txn::Lock;
+use sqlparser::ast;
+use std::sync::Arc;
+
+/// A bound UPDATE or DELETE.
+pub(crate) struct Change {
+    pub(crate) table: Arc<Table>,
+    /// Finds the rows. Its outputs are a row's key, the old values if it `locks`, the new values of
+    /// the assigned columns, and those of RETURNING.
+    pub(crate) query: Query,
+    /// True if the scan of the table locks its rows for the change and reads them whole: the
+    /// condition depends on no other relation.
+    pub(crate) locks: bool,
+    /// The columns with new values; `None` for DELETE.
+    pub(crate) assigned: Option<Vec<usize>>,
+    pub(crate) returning: Option<Arc<[Column]>>,
+}
+
+/// The clauses of UPDATE and DELETE.
+struct Clauses<'a> {
+    target: &'a ast::TableWithJoins,
+    others: &'a [ast::TableWithJoins],
+    assignments: Option<&'a [ast::Assignment]>,
+    selection: Option<&'a ast::Expr>,
+    returning: Option<&'a [ast::SelectItem]>,
+}
+
+/// Returns the clauses of an UPDATE; fails for those of other dialects.
+fn of_update(update: &ast::Update) -> Result<Clauses<'_>, SqlError> {
+    let ast::Update {
+        update_token: _,
+        optimizer_hints,
+        table,
+        assignments,
+        from,
+        selection,
+        returning,
+        output,
+        or,
+        order_by,
+        limit,
+    } = update;
+    clauses::refuse(&[
+        (!optimizer_hints.is_empty(), "a hint"),
+        (output.is_some(), "OUTPUT"),
+        (or.is_some(), "UPDATE OR"),
+        (!order_by.is_empty(), "ORDER BY of UPDATE"),
+        (limit.is_some(), "LIMIT of UPDATE"),
+    ])?;
+    let others = match from {
+        None => &[][..],
+        Some(ast::UpdateTableFromKind::AfterSet(from)) => from,
+        Some(ast::UpdateTableFromKind::BeforeSet(_)) => {
+            return Err(SqlError::new(state::SYNTAX, "FROM stands behind SET"));
+        }
+    };
+    Ok(Clauses {
+        target: table,
+        others,
+        assignments: Some(assignments),
+        selection: selection.as_ref(),
+        returning: returning.as_deref(),
+    })
+}
+
+/// Returns the clauses of a DELETE; fails for those of other dialects.
+fn of_delete(delete: &ast::Delete) -> Result<Clauses<'_>, SqlError> {
+    let ast::Delete {
+        delete_token: _,
+        optimizer_hints,
+        tables,
+        from,
+        using,
+        selection,
+        returning,
+        output,
+        order_by,
+        limit,
+    } = delete;
+    clauses::refuse(&[
+        (!optimizer_hints.is_empty(), "a hint"),
+        (!tables.is_empty(), "deleting from several tables"),
+        (output.is_some(), "OUTPUT"),
+        (!order_by.is_empty(), "ORDER BY of DELETE"),
+        (limit.is_some(), "LIMIT of DELETE"),
+    ])?;
+    let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = from;
+    let [target] = from.as_slice() else {
+        return Err(SqlError::unsupported("deleting from several tables"));
+    };
+    Ok(Clauses {
+        target,
+        others: using.as_deref().unwrap_or_default(),
+        assignments: None,
+        selection: selection.as_ref(),
+        returning: returning.as_deref(),
+    })
+}
+
+/// Returns the name of the table that an UPDATE or DELETE changes.
+pub(crate) fn target_of(statement: &ast::Statement) -> Result<&ast::ObjectName, SqlError> {
+    let target = match statement {
+        ast::Statement::Update(update) => of_update(update)?.target,
+        ast::Statement::Delete(delete) => of_delete(delete)?.target,
+        _ => return Err(SqlError::unsupported("this statement")),
+    };
+    let name = match (clauses::plain_table(&target.relation), target.joins.is_empty()) {
+        (Some((name, _)), true) => name,
+        _ => return Err(SqlError::unsupported(format!("changing {target}"))),
+    };
+    Ok(name)
+}
+
+/// Binds an UPDATE or DELETE of a table, over the tables that it may name.
+pub(crate) fn change(
+    statement: &ast::Statement,
+    with: Option<&ast::With>,
+    table: Arc<Table>,
+    tables: &[Arc<Table>],
+    declared: &[Option<Type>],
+) -> Result<Change, SqlError> {
+    let clauses = match statement {
+        ast::Statement::Update(update) => of_update(update)?,
+        ast::Statement::Delete(delete) => of_delete(delete)?,
+        _ => return Err(SqlError::unsupported("this statement")),
+    };
+    let mut binder = Binder::over(tables, declared);
+    binder.row_keys = true;
+    let definitions = with.map_or_else(|| Ok(Vec::new()), |with| binder.bind_with(with))?;
+    let from: Vec<_> = std::iter::once(clauses.target).chain(clauses.others).cloned().collect();
+    // A query of WITH hides a table in FROM, and not the table that is changed.
+    let hidden = std::mem::take(&mut binder.named);
+    let mut rel = binder.bind_from(&from[..1])?;
+    binder.named = hidden;
+    if let [_, others @ ..] = from.as_slice()
+        && !others.is_empty()
+    {
+        let others = binder.bind_from(others)?;
+        rel = rel.join(JoinKind::Inner, others, Expr::truth());
+    }
+    let target = binder.relations()[0].clone();
+    let key = target.row_key.ok_or_else(|| SqlError::corrupted("a scan without row keys"))?;
+    let olds: Vec<ColumnId> = target.columns.iter().map(|column| column.id).collect();
+    let mut locks = clauses.others.is_empty();
+    if let Some(selection) = clauses.selection {
+        binder.begin_clause("WHERE", false);
+        let condition = binder.bind_bool(selection, "WHERE")?;
+        binder.end_clause();
+        locks &= !condition.has_subquery();
+        rel = rel.filter(vec![condition]);
+    }
+    let mut outputs = vec![key];
+    if locks {
+        outputs.extend(&olds);
+    }
+    let mut assigned = None;
+    if let Some(all) = clauses.assignments {
+        binder.begin_clause("UPDATE", false);
+        let assignments = binder.assignments(&table, all, Some(&mut rel))?;
+        binder.end_clause();
+        let mut computed: Vec<_> =
+            rel.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
+        for (column, value) in &assignments {
+            let id = binder.copied(olds[*column]);
+            computed.push((id, value.clone()));
+            outputs.push(id);
+            binder.level().relations[0].columns[*column].id = id;
+        }
+        rel = Rel::Project { input: Box::new(rel), outputs: computed };
+        assigned = Some(assignments.into_iter().map(|(column, _)| column).collect());
+    }
+    // The commit timestamp of a changed row is not known yet.
+    binder.level().relations[0].commit_timestamp = None;
+    let returning = match clauses.returning {
+        None => None,
+        Some(items) => {
+            let (columns, exprs) = binder.returning(items)?;
+            let mut computed: Vec<_> =
+                rel.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
+            for (column, expr) in columns.iter().zip(exprs) {
+                let id = binder.computed(&column.name, column.ty);
+                computed.push((id, expr));
+                outputs.push(id);
+            }
+            rel = Rel::Project { input: Box::new(rel), outputs: computed };
+            Some(columns)
+        }
+    };
+    let of = Some(key);
+    let locks_rows =
+        RowLocks { lock: Lock::Exclusive, on_locked: OnLocked::Wait, of, keeps: false };
+    let mut query = binder.finish(rel.with_all(definitions), outputs);
+    query.locks = locks.then_some(locks_rows);
+    Ok(Change { table, query, locks, assigned, returning })
+}
+
+impl Binder {
+    /// Creates a column like another one.
+    fn copied(&mut self, id: ColumnId) -> ColumnId {
+        self.columns.push(self.columns[id].clone());
+        self.columns.len() - 1
+    }
+
+    /// Binds the outputs of RETURNING.
+    pub(super) fn returning(
+        &mut self,
+        items: &[ast::SelectItem],
+    ) -> Result<(Arc<[Column]>, Vec<Expr>), SqlError> {
+        self.begin_clause("RETURNING", false);
+        let mut items = bind_items(self, items)?;
+        self.end_clause();
+        for item in &mut items {
+            let typed = item.typed.clone();
+            let ty = typed.ty.unwrap_or(Type::Text);
+            item.typed = Typed::of(self.coerce(typed, ty, false)?, ty);
+        }
+        let columns = items.iter().map(|item| item.column(self)).collect();
+        Ok((columns, items.into_iter().map(|item| item.typed.expr).collect()))
+    }
+
+    /// Binds the assignments of SET: columns and their values. A row of values may be that of a
+    /// subquery, which is joined to the relation if there is one.
+    pub(super) fn assignments(
+        &mut self,
+        table: &Table,
+        all: &[ast::Assignment],
+        mut rel: Option<&mut Rel>,
+    ) -> Result<Vec<(usize, Expr)>, SqlError> {
+        let mut out: Vec<(usize, Expr)> = Vec::with_capacity(all.len());
+        for ast::Assignment { target, value } in all {
+            let names = match target {
+                ast::AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
+                ast::AssignmentTarget::Tuple(names) => names,
+            };
+            let mut columns = Vec::with_capacity(names.len());
+            for name in names {
+                let column = assigned_column(table, name)?;
+                if out.iter().any(|(other, _)| *other == column) || columns.contains(&column) {
+                    let name = &table.columns[column].name;
+                    let message = format!("multiple assignments to same column \"{name}\"");
+                    return Err(SqlError::new(state::SYNTAX, message));
+                }
+                columns.push(column);
+            }
+            if let ast::AssignmentTarget::ColumnName(_) = target {
+                out.push((columns[0], self.bind_value(value, table, columns[0])?));
+                continue;
+            }
+            match (value, &mut rel) {
+                (ast::Expr::Tuple(values), _) if values.len() == columns.len() => {
+                    for (column, value) in columns.into_iter().zip(values) {
+                        out.push((column, self.bind_value(value, table, column)?));
+                    }
+                }
+                (ast::Expr::Nested(value), _) if columns.len() == 1 => {
+                    out.push((columns[0], self.bind_value(value, table, columns[0])?));
+                }
+                (ast::Expr::Subquery(query), Some(rel)) => {
+                    let mut bound = self.bind_query(query)?;
+                    if bound.outputs.len() != columns.len() {
+                        return Err(mismatched());
+                    }
+                    let values = self.fitted(&mut bound, table, &columns)?;
+                    let input = std::mem::replace(*rel, Rel::one_row());
+                    **rel = input.join(JoinKind::Single, bound.rel, Expr::truth());
+                    out.extend(columns.into_iter().zip(values));
+                }
+                (ast::Expr::Tuple(_), _) => return Err(mismatched()),
+                _ => return Err(SqlError::unsupported("this assignment")),
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn mismatched() -> SqlError {
+    SqlError::new(state::SYNTAX, "number of columns does not match number of values")
+}

@@ -1,0 +1,278 @@
+//! INSERT: the rows to insert, from values or from a query.
+
+use super::on_conflict::OnConflict;
+use super::query::Query;
+use super::target::{assigned_column, target_columns};
+use super::{Binder, Relation};
+use crate::catalog::Table;
+use crate::clauses;
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::logical::{ColumnId, Rel};
+use crate::names;
+use crate::response::Column;
+use crate::types::Type;
+use sqlparser::ast::{self, SetExpr};
+use std::sync::Arc;
+
+/// A bound INSERT.
+pub(crate) struct Insert {
+    pub(crate) table: Arc<Table>,
+    pub(crate) source: Source,
+    pub(crate) conflict: OnConflict,
+    pub(crate) returning: Option<Returning>,
+    pub(crate) params: Arc<[Type]>,
+}
+
+/// The source of the rows: the values of all columns.
+pub(crate) enum Source {
+    /// Expressions that read nothing.
+    Values(Vec<Vec<Expr>>),
+    /// A query, whose last outputs may be those of RETURNING.
+    Query(Query),
+}
+
+/// The outputs of RETURNING.
+pub(crate) struct Returning {
+    pub(crate) columns: Arc<[Column]>,
+    /// Expressions over the inserted row; `None` if the source computes them with the row, since
+    /// they read tables, which must not show the statement's own changes.
+    pub(crate) exprs: Option<Vec<Expr>>,
+}
+
+fn syntax(message: &str) -> SqlError {
+    SqlError::new(state::SYNTAX, message)
+}
+
+const TOO_MANY: &str = "INSERT has more expressions than target columns";
+const TOO_FEW: &str = "INSERT has more target columns than expressions";
+
+/// Returns the name of the table that an INSERT writes.
+pub(crate) fn table_of(insert: &ast::Insert) -> Result<&ast::ObjectName, SqlError> {
+    match &insert.table {
+        ast::TableObject::TableName(name) => Ok(name),
+        _ => Err(SqlError::unsupported("inserting into anything but a table")),
+    }
+}
+
+/// Binds an INSERT into a table, over the tables that it may name.
+pub(crate) fn insert(
+    insert: &ast::Insert,
+    with: Option<&ast::With>,
+    table: Arc<Table>,
+    tables: &[Arc<Table>],
+    declared: &[Option<Type>],
+) -> Result<Insert, SqlError> {
+    let ast::Insert {
+        insert_token: _,
+        optimizer_hints,
+        or,
+        ignore,
+        into: _,
+        table: _,
+        table_alias,
+        columns,
+        overwrite,
+        source,
+        assignments,
+        partitioned,
+        after_columns,
+        has_table_keyword,
+        on,
+        returning,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    clauses::refuse(&[
+        (!optimizer_hints.is_empty(), "a hint"),
+        (or.is_some() || *ignore || *replace_into, "INSERT OR, INSERT IGNORE and REPLACE"),
+        (*overwrite || *has_table_keyword, "INSERT OVERWRITE and INSERT TABLE"),
+        (!assignments.is_empty(), "INSERT … SET"),
+        (partitioned.is_some() || !after_columns.is_empty(), "PARTITION"),
+        (output.is_some(), "OUTPUT"),
+        (priority.is_some(), "a priority"),
+        (insert_alias.is_some(), "an alias behind the values"),
+        (settings.is_some() || format_clause.is_some(), "SETTINGS or FORMAT"),
+        (
+            multi_table_insert_type.is_some()
+                || !multi_table_into_clauses.is_empty()
+                || !multi_table_when_clauses.is_empty()
+                || multi_table_else_clause.is_some(),
+            "inserting into several tables",
+        ),
+    ])?;
+    let mut binder = Binder::over(tables, declared);
+    let definitions = with.map_or_else(|| Ok(Vec::new()), |with| binder.bind_with(with))?;
+    let mut targets = Vec::with_capacity(columns.len());
+    for name in columns {
+        let column = assigned_column(&table, name)?;
+        if targets.contains(&column) {
+            let name = &table.columns[column].name;
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+        targets.push(column);
+    }
+    let named = !columns.is_empty();
+    if !named {
+        targets = target_columns(&table, &[])?;
+    }
+    let defaults = binder.defaults(&table)?;
+    let (mut query, mut locks) = (None, None);
+    let rows = match source.as_deref() {
+        None => vec![defaults],
+        Some(source) => match clauses::plain_values(source) {
+            Some(values) => binder.bind_rows(values, &table, (&targets, named), defaults)?,
+            None => {
+                binder.binds_side = matches!(&*source.body, SetExpr::Select(_));
+                let (mut bound, locked) = binder.bind_locking(source)?;
+                binder.binds_side = false;
+                locks = locked;
+                let count = bound.outputs.len();
+                if count > targets.len() {
+                    return Err(syntax(TOO_MANY));
+                }
+                if named && count < targets.len() {
+                    return Err(syntax(TOO_FEW));
+                }
+                let values = binder.fitted(&mut bound, &table, &targets[..count])?;
+                let mut row = defaults;
+                for (column, value) in targets.iter().zip(values) {
+                    row[*column] = value;
+                }
+                query = Some(bound.rel);
+                vec![row]
+            }
+        },
+    };
+    let alias = table_alias.as_ref().map_or(table.name.clone(), |alias| names::fold(&alias.alias));
+    let relation = binder.table_columns(table.clone(), &alias, false);
+    let layout = ids(&relation);
+    binder.level().relations.push(relation);
+    let returning = returning.as_ref().map(|items| binder.returning(items)).transpose()?.map(
+        |(columns, exprs)| {
+            let reads = exprs.iter().any(reads_tables);
+            (columns, exprs, reads)
+        },
+    );
+    let computes = returning.as_ref().is_some_and(|(.., reads)| *reads);
+    let conflict = match on {
+        None => OnConflict::Fail,
+        Some(ast::OnInsert::OnConflict(on)) => binder.on_conflict(on, &table, &layout)?,
+        Some(_) => return Err(syntax("ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT")),
+    };
+    if computes && matches!(conflict, OnConflict::Update { .. }) {
+        let what = "a subquery in RETURNING of INSERT … ON CONFLICT DO UPDATE";
+        return Err(SqlError::unsupported(what));
+    }
+    let (mut returning_columns, mut returned) = (None, Vec::new());
+    if let Some((columns, exprs, _)) = returning {
+        (returning_columns, returned) = (Some(columns), exprs);
+    }
+    let is_plain = query.is_none() && !computes && !rows.iter().flatten().any(reads_tables);
+    let source = if is_plain {
+        Source::Values(rows)
+    } else {
+        let mut rel = match (query, rows) {
+            (Some(query), mut rows) => {
+                let row = rows.pop().unwrap_or_default();
+                let outputs = layout.iter().copied().zip(row).collect();
+                Rel::Project { input: Box::new(query), outputs }
+            }
+            (None, rows) => Rel::Values { columns: layout.clone(), rows },
+        };
+        let mut outputs = layout.clone();
+        if computes {
+            let mut computed: Vec<_> = layout.iter().map(|id| (*id, Expr::Column(*id))).collect();
+            for (column, expr) in returning_columns
+                .iter()
+                .flat_map(|all| all.iter())
+                .zip(std::mem::take(&mut returned))
+            {
+                let id = binder.computed(&column.name, column.ty);
+                computed.push((id, expr));
+                outputs.push(id);
+            }
+            rel = Rel::Project { input: Box::new(rel), outputs: computed };
+        }
+        let params = binder.params.clone();
+        let query = Query { locks, ..binder.finish(rel.with_all(definitions), outputs) };
+        binder = Binder::new(&params);
+        Source::Query(query)
+    };
+    let returning = returning_columns.map(|columns| {
+        let placed = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| at(expr, &layout)).collect();
+        Returning { columns, exprs: (!computes).then(|| placed(returned)) }
+    });
+    Ok(Insert { table, source, conflict, returning, params: binder.param_types() })
+}
+
+/// The ids of a relation's columns.
+pub(super) fn ids(relation: &Relation) -> Vec<ColumnId> {
+    relation.columns.iter().map(|column| column.id).collect()
+}
+
+/// True if an expression reads tables or the catalog, so that only a plan evaluates it.
+fn reads_tables(expr: &Expr) -> bool {
+    let mut reads = expr.has_subquery();
+    expr.walk(&mut |part| {
+        reads |= matches!(part, Expr::Call(function, _) if function.reads_catalog());
+    });
+    reads
+}
+
+/// Turns the ids of columns into positions.
+pub(super) fn at(mut expr: Expr, layout: &[ColumnId]) -> Expr {
+    expr.rewrite(&mut |part| {
+        if let Expr::Column(id) = part
+            && let Some(at) = layout.iter().position(|column| column == id)
+        {
+            *part = Expr::Column(at);
+        }
+    });
+    expr
+}
+
+impl Binder {
+    /// Binds the rows of VALUES for columns, the others taking their defaults.
+    fn bind_rows(
+        &mut self,
+        values: &ast::Values,
+        table: &Table,
+        (targets, named): (&[usize], bool),
+        defaults: Vec<Expr>,
+    ) -> Result<Vec<Vec<Expr>>, SqlError> {
+        let ast::Values { explicit_row, value_keyword, rows } = values;
+        if *explicit_row || *value_keyword {
+            return Err(SqlError::unsupported("VALUES of another dialect"));
+        }
+        let mut bound = Vec::with_capacity(rows.len());
+        for row in rows {
+            let row = &row.content;
+            let message = match row.len() {
+                count if count > targets.len() => Some(TOO_MANY),
+                count if count < targets.len() && named => Some(TOO_FEW),
+                _ => None,
+            };
+            if let Some(message) = message {
+                return Err(syntax(message).at(row.last().and_then(names::expr_position)));
+            }
+            let mut made = defaults.clone();
+            self.begin_clause("VALUES", false);
+            for (value, column) in row.iter().zip(targets) {
+                made[*column] = self.bind_value(value, table, *column)?;
+            }
+            self.end_clause();
+            bound.push(made);
+        }
+        Ok(bound)
+    }
+}

@@ -1,0 +1,137 @@
+//! The columns of a table that a statement names as its targets, and the values that they take.
+
+use super::query::Bound;
+use super::{Binder, Typed};
+use crate::cast;
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::names;
+use crate::parse;
+use crate::types::Type;
+use sqlparser::ast;
+
+/// Returns the number of a column; fails with 42703.
+pub(crate) fn target_column(table: &Table, ident: &ast::Ident) -> Result<usize, SqlError> {
+    let name = names::fold(ident);
+    if let Some(column) = table.column(&name) {
+        return Ok(column);
+    }
+    let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+    let error = SqlError::new(state::UNDEFINED_COLUMN, message).at(names::position(ident));
+    let all = table.columns.iter().map(|column| column.name.as_str());
+    Err(match names::nearest(&name, all) {
+        Some(near) => error.hint(format!("Did you mean \"{near}\"?")),
+        None => error,
+    })
+}
+
+/// Returns the numbers of the named columns; of all columns if none is named.
+pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<usize>, SqlError> {
+    if named.is_empty() {
+        return Ok((0..table.columns.len()).collect());
+    }
+    let mut out = Vec::with_capacity(named.len());
+    for ident in named {
+        let column = target_column(table, ident)?;
+        if out.contains(&column) {
+            let name = &table.columns[column].name;
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message).at(names::position(ident)));
+        }
+        out.push(column);
+    }
+    Ok(out)
+}
+
+/// Returns the column that the first part of a name names; other parts would be fields of it.
+pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Result<usize, SqlError> {
+    let first = name.0.first().and_then(|part| part.as_ident()).cloned();
+    let ident = first.unwrap_or_else(|| ast::Ident::new(""));
+    let column = target_column(table, &ident)?;
+    if name.0.len() > 1 {
+        return Err(SqlError::unsupported(format!("a part of column \"{}\"", names::fold(&ident))));
+    }
+    Ok(column)
+}
+
+/// Fails with 42804 if a column cannot take values of a type.
+fn check_assignable(table: &Table, column: usize, from: Type) -> Result<(), SqlError> {
+    let column = &table.columns[column];
+    if cast::is_assignable(from, column.ty) {
+        return Ok(());
+    }
+    let (name, wanted, found) = (&column.name, column.ty.name(), from.name());
+    let message =
+        format!("column \"{name}\" is of type {wanted} but expression is of type {found}");
+    let hint = "You will need to rewrite or cast the expression.";
+    Err(SqlError::new(state::TYPE_MISMATCH, message).hint(hint))
+}
+
+impl Binder {
+    /// Binds a value for a column, which may be DEFAULT.
+    pub(super) fn bind_value(
+        &mut self,
+        value: &ast::Expr,
+        table: &Table,
+        column: usize,
+    ) -> Result<Expr, SqlError> {
+        match value {
+            ast::Expr::Identifier(ident)
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") =>
+            {
+                self.default_of(table, column)
+            }
+            value => self.bind_for(value, table, column),
+        }
+    }
+
+    /// Binds a value for a column.
+    pub(crate) fn bind_for(
+        &mut self,
+        expr: &ast::Expr,
+        table: &Table,
+        column: usize,
+    ) -> Result<Expr, SqlError> {
+        let bound = self.bind(expr)?;
+        let at = |error: SqlError| error.at(names::expr_position(expr));
+        if let Some(ty) = bound.ty {
+            check_assignable(table, column, ty).map_err(at)?;
+        }
+        self.coerce(bound, table.columns[column].ty, false).map_err(at)
+    }
+
+    /// Returns the value of a column that a statement does not give.
+    pub(super) fn default_of(&mut self, table: &Table, column: usize) -> Result<Expr, SqlError> {
+        match &table.columns[column].default {
+            Some(text) => self.bind_for(&parse::expression(text)?, table, column),
+            None => Ok(Expr::Const(Datum::Null)),
+        }
+    }
+
+    /// Returns the values of all columns that a statement does not give.
+    pub(crate) fn defaults(&mut self, table: &Table) -> Result<Vec<Expr>, SqlError> {
+        (0..table.columns.len()).map(|column| self.default_of(table, column)).collect()
+    }
+
+    /// Converts the outputs of a query to the types of the columns that take them.
+    pub(super) fn fitted(
+        &mut self,
+        bound: &mut Bound,
+        table: &Table,
+        columns: &[usize],
+    ) -> Result<Vec<Expr>, SqlError> {
+        let mut values = Vec::with_capacity(columns.len());
+        for (output, column) in bound.outputs.iter().zip(columns) {
+            let ty = table.columns[*column].ty;
+            if output.unknown && self.give_type(&mut bound.rel, output.id, ty)? {
+                self.columns[output.id].ty = ty;
+            }
+            let from = self.columns[output.id].ty;
+            check_assignable(table, *column, from)?;
+            values.push(self.coerce(Typed::of(Expr::Column(output.id), from), ty, false)?);
+        }
+        Ok(values)
+    }
+}

@@ -1,0 +1,177 @@
+//! Runs INSERT.
+
+use super::{Changed, all_rows, locked_row};
+use crate::bind::{self, OnConflict, Returning};
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::explain::Actuals;
+use crate::expr::{self, Expr, Scope};
+use crate::response::Column;
+use crate::{kv, physical, write};
+use meridian_mvcc::Key;
+use meridian_txn::Transaction;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The source of the rows.
+enum Source {
+    Values(Vec<Vec<Expr>>),
+    Query(Arc<physical::Query>),
+}
+
+/// A planned INSERT.
+pub(crate) struct Insert {
+    pub(crate) table: Arc<Table>,
+    source: Source,
+    conflict: OnConflict,
+    returning: Option<Returning>,
+}
+
+/// The state of a running INSERT.
+struct Running<'a> {
+    scope: &'a Scope<'a>,
+    sequence: &'a mut u64,
+    changed: Changed,
+    /// The rows that ON CONFLICT DO UPDATE has written: none may be written twice.
+    touched: BTreeSet<Key>,
+}
+
+impl Insert {
+    /// Plans a bound INSERT.
+    pub(crate) fn plan(insert: bind::Insert, relations: usize) -> Result<Insert, SqlError> {
+        let bind::Insert { table, source, conflict, returning, params: _ } = insert;
+        let source = match source {
+            bind::Source::Values(rows) => Source::Values(rows),
+            bind::Source::Query(query) => {
+                Source::Query(Arc::new(physical::lower(query, relations)?))
+            }
+        };
+        Ok(Insert { table, source, conflict, returning })
+    }
+
+    /// Returns the query of its rows; the number of rows, if they are values.
+    pub(crate) fn query(&self) -> Result<&physical::Query, usize> {
+        match &self.source {
+            Source::Query(query) => Ok(query),
+            Source::Values(rows) => Err(rows.len()),
+        }
+    }
+
+    /// Returns the columns of RETURNING.
+    pub(crate) fn columns(&self) -> Option<Arc<[Column]>> {
+        self.returning.as_ref().map(|returning| returning.columns.clone())
+    }
+
+    /// Returns its action at a conflict, if it does not fail.
+    pub(crate) fn conflict_resolution(&self) -> Option<&'static str> {
+        match self.conflict {
+            OnConflict::Fail => None,
+            OnConflict::Nothing(_) => Some("NOTHING"),
+            OnConflict::Update { .. } => Some("UPDATE"),
+        }
+    }
+
+    /// Inserts the rows. Counts what the nodes of its query do, if that is wanted.
+    pub(crate) async fn run(
+        &self,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+        sequence: &mut u64,
+        actuals: Option<&mut Actuals>,
+    ) -> Result<Changed, SqlError> {
+        let (changed, touched) = (Changed::default(), BTreeSet::new());
+        let mut running = Running { scope, sequence, changed, touched };
+        match &self.source {
+            Source::Values(rows) => {
+                for row in rows {
+                    let row = expr::evaluate(row, &[], scope)?;
+                    self.insert(txn, row, Vec::new(), &mut running).await?;
+                }
+            }
+            Source::Query(plan) => {
+                let (rows, _held) = all_rows(plan, txn, scope, actuals).await?;
+                for mut row in rows {
+                    let returned = row.split_off(self.table.columns.len());
+                    self.insert(txn, row, returned, &mut running).await?;
+                }
+            }
+        }
+        Ok(running.changed)
+    }
+
+    /// Counts a row that was written, and adds its outputs: those that were computed with it, or
+    /// expressions over it.
+    fn take(
+        &self,
+        row: &[Datum],
+        computed: Vec<Datum>,
+        running: &mut Running<'_>,
+    ) -> Result<(), SqlError> {
+        let returned = match &self.returning {
+            None => None,
+            Some(Returning { exprs: None, .. }) => Some(computed),
+            Some(Returning { exprs: Some(exprs), .. }) => {
+                Some(expr::evaluate(exprs, row, running.scope)?)
+            }
+        };
+        running.changed.add(returned);
+        Ok(())
+    }
+
+    async fn insert(
+        &self,
+        txn: &mut dyn Transaction,
+        row: Vec<Datum>,
+        returned: Vec<Datum>,
+        running: &mut Running<'_>,
+    ) -> Result<(), SqlError> {
+        let table = &*self.table;
+        let mut own = *running.sequence;
+        let Some(clash) = write::insert(txn, table, &row, running.sequence).await? else {
+            if let OnConflict::Update { .. } = &self.conflict {
+                let key =
+                    table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
+                running.touched.insert(kv::to_key(key));
+            }
+            return self.take(&row, returned, running);
+        };
+        // The key that is named decides, even if the row conflicts in another one as well.
+        let named = match &self.conflict {
+            OnConflict::Nothing(Some(index)) | OnConflict::Update { index, .. } => Some(*index),
+            OnConflict::Nothing(None) | OnConflict::Fail => None,
+        };
+        let clash = match named.filter(|named| *named != clash.index) {
+            Some(named) => write::clash_in(txn, table, &row, named).await?.unwrap_or(clash),
+            None => clash,
+        };
+        match &self.conflict {
+            OnConflict::Nothing(index) if index.is_none_or(|index| index == clash.index) => Ok(()),
+            OnConflict::Update { index, assignments, filter } if *index == clash.index => {
+                if running.touched.contains(&clash.key) {
+                    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+                    return Err(SqlError::new(state::CARDINALITY_VIOLATION, message)
+                        .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values."));
+                }
+                let Some(old) = locked_row(txn, table, &clash.key).await? else {
+                    let message = "a unique index names a row that is not there";
+                    return Err(SqlError::corrupted(message));
+                };
+                let both = [old.as_slice(), &row].concat();
+                if let Some(filter) = filter
+                    && !filter.holds(&both, running.scope)?
+                {
+                    return Ok(());
+                }
+                let mut new = old.clone();
+                for (column, value) in assignments {
+                    new[*column] = value.eval(&both, running.scope)?;
+                }
+                write::update(txn, table, &clash.key, &old, &new).await?;
+                running.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
+                self.take(&new, returned, running)
+            }
+            _ => Err(write::duplicate(table, clash.index, &row)),
+        }
+    }
+}
