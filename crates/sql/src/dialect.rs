@@ -7,10 +7,13 @@
 //! the statement when there are far too many for its length. What PostgreSQL accepts takes fewer
 //! than one for each token, however deep it is; only errors inside nested alternatives take more.
 
-use sqlparser::ast::{Expr, Statement};
+use crate::brackets::{self, Places};
+use crate::parse::is_word;
+use sqlparser::ast::{Expr, Statement, UnaryOperator};
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::any::TypeId;
 use std::cell::Cell;
 
@@ -31,19 +34,87 @@ pub(crate) struct Bounded {
     left: Cell<u64>,
     /// The statements that may still begin.
     statements: Cell<u32>,
+    places: Places,
 }
 
 impl Bounded {
-    /// The dialect for a statement of this many tokens.
+    /// The dialect for a statement.
+    pub(crate) fn of(tokens: &[TokenWithSpan]) -> Self {
+        Bounded { places: brackets::places(tokens), ..Bounded::for_tokens(tokens.len()) }
+    }
+
+    /// The dialect for an expression of at most this many tokens, which contains no query.
     pub(crate) fn for_tokens(count: usize) -> Self {
         let looks = (count as u64).saturating_mul(LOOKS_PER_TOKEN).max(LEAST_LOOKS);
         let (left, statements) = (Cell::new(looks), Cell::new(MOST_STATEMENTS));
-        Bounded { postgres: PostgreSqlDialect {}, left, statements }
+        Bounded { postgres: PostgreSqlDialect {}, left, statements, places: Places::default() }
     }
 
     /// True if the parser stopped because of the bound.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.left.get() == 0
+    }
+}
+
+/// Parses IS [NOT] DISTINCT FROM. The parser takes all that follows for its right side: AND, too.
+fn parse_distinct(
+    parser: &mut Parser,
+    left: &Expr,
+    precedence: u8,
+) -> Option<Result<Expr, ParserError>> {
+    let negated = is_word(parser.peek_nth_token_ref(1), "not");
+    let at = 1 + usize::from(negated);
+    let words = [(at, "distinct"), (at + 1, "from")];
+    if !words.iter().all(|(at, word)| is_word(parser.peek_nth_token_ref(*at), word)) {
+        return None;
+    }
+    for _ in 0..at + 2 {
+        parser.next_token();
+    }
+    Some(parser.parse_subexpr(precedence).map(|right| {
+        let sides = (Box::new(left.clone()), Box::new(right));
+        match negated {
+            true => Expr::IsNotDistinctFrom(sides.0, sides.1),
+            false => Expr::IsDistinctFrom(sides.0, sides.1),
+        }
+    }))
+}
+
+/// Parses a list of expressions behind IN, whose bracket is at a place.
+fn parse_list(parser: &mut Parser, open: usize) -> Result<Vec<Expr>, ParserError> {
+    while parser.index() <= open {
+        parser.next_token();
+    }
+    let list = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(list)
+}
+
+/// The prefix of a lower bound behind BETWEEN SYMMETRIC.
+const SYMMETRIC: &str = "SYMMETRIC";
+
+/// Parses `SYMMETRIC low` behind BETWEEN, which the parser does not know, to a prefixed expression;
+/// ASYMMETRIC is the default.
+fn parse_symmetric(parser: &mut Parser, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    if !is_word(parser.get_current_token(), "between") {
+        return None;
+    }
+    let is_symmetric = is_word(parser.peek_token_ref(), SYMMETRIC);
+    if !is_symmetric && !is_word(parser.peek_token_ref(), "asymmetric") {
+        return None;
+    }
+    parser.next_token();
+    Some(parser.parse_subexpr(precedence).map(|low| match is_symmetric {
+        true => Expr::Prefixed { prefix: SYMMETRIC.into(), value: Box::new(low) },
+        false => low,
+    }))
+}
+
+/// Returns the lower bound behind BETWEEN SYMMETRIC.
+pub(crate) fn symmetric(low: &Expr) -> Option<&Expr> {
+    match low {
+        Expr::Prefixed { prefix, value } if prefix.value == SYMMETRIC => Some(value),
+        _ => None,
     }
 }
 
@@ -54,6 +125,77 @@ macro_rules! as_postgres {
             self.postgres.$name()
         })*
     };
+}
+
+/// The precedence of a sign, between those of COLLATE (120) and of subscripts (130) in the
+/// parser's dialect for PostgreSQL.
+const SIGN: u8 = 125;
+
+impl Bounded {
+    /// Parses an operator before its operand, which the parser gives other precedences than
+    /// PostgreSQL: a sign binds tighter than any operator but `::` and subscripts, and the others
+    /// less than those of arithmetic.
+    fn parse_sign(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let other = self.prec_value(Precedence::PgOther);
+        let (op, precedence) = match parser.peek_token_ref().token {
+            Token::Plus => (UnaryOperator::Plus, SIGN),
+            Token::Minus => (UnaryOperator::Minus, SIGN),
+            Token::Tilde => (UnaryOperator::BitwiseNot, other),
+            Token::AtSign => (UnaryOperator::PGAbs, other),
+            Token::PGSquareRoot => (UnaryOperator::PGSquareRoot, other),
+            Token::PGCubeRoot => (UnaryOperator::PGCubeRoot, other),
+            _ => return None,
+        };
+        parser.next_token();
+        let operand = parser.parse_subexpr(precedence);
+        Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
+    }
+}
+
+/// True for the key words that name an output only behind AS.
+fn needs_as(keyword: Keyword) -> bool {
+    use Keyword::*;
+    matches!(
+        keyword,
+        ARRAY
+            | AS
+            | CHAR
+            | CHARACTER
+            | CREATE
+            | DAY
+            | EXCEPT
+            | FETCH
+            | FILTER
+            | FOR
+            | FROM
+            | GRANT
+            | GROUP
+            | HAVING
+            | HOUR
+            | INTERSECT
+            | INTO
+            | LIMIT
+            | MINUTE
+            | MONTH
+            | NOTNULL
+            | OFFSET
+            | ON
+            | ORDER
+            | OVER
+            | OVERLAPS
+            | PRECISION
+            | RETURNING
+            | SECOND
+            | TO
+            | UNION
+            | VARYING
+            | WHERE
+            | WINDOW
+            | WITH
+            | WITHIN
+            | WITHOUT
+            | YEAR
+    )
 }
 
 impl Dialect for Bounded {
@@ -72,15 +214,38 @@ impl Dialect for Bounded {
         }
     }
 
-    fn parse_prefix(&self, _: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         match self.left.get() {
             // The only error after which the parser does not try an alternative.
             0 => Some(Err(ParserError::RecursionLimitExceeded)),
             left => {
                 self.left.set(left - 1);
-                None
+                if self.places.queries.binary_search(&parser.index()).is_ok() {
+                    return Some(parser.parse_query().map(Expr::Subquery));
+                }
+                self.parse_sign(parser)
+                    .or_else(|| parse_symmetric(parser, self.prec_value(Precedence::Between)))
             }
         }
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        expr: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        if is_word(parser.peek_token_ref(), "is") {
+            return parse_distinct(parser, expr, precedence);
+        }
+        let negated = is_word(parser.peek_token_ref(), "not");
+        let open = parser.index() + 1 + usize::from(negated);
+        self.places.lists.binary_search(&open).ok()?;
+        Some(parse_list(parser, open).map(|list| Expr::InList {
+            expr: Box::new(expr.clone()),
+            list,
+            negated,
+        }))
     }
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {
@@ -108,6 +273,10 @@ impl Dialect for Bounded {
         // them.
         matches!(keyword, Keyword::CASE | Keyword::CAST | Keyword::NOT)
             || self.postgres.is_reserved_for_identifier(keyword)
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
+        !needs_as(*keyword) && self.postgres.is_column_alias(keyword, parser)
     }
 
     fn is_custom_operator_part(&self, ch: char) -> bool {

@@ -4,34 +4,37 @@ use crate::names;
 use crate::types::Type;
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
 
-/// Returns the heading of an output.
-pub(crate) fn heading(expr: &Expr) -> String {
-    named(expr).map_or_else(|| "?column?".into(), |(name, _)| name)
+/// Returns the heading of an output. `inner` is the name of the output of the subquery that it is,
+/// if it is bound.
+pub(crate) fn heading(expr: &Expr, inner: Option<&str>) -> String {
+    named(expr, inner).map_or_else(|| "?column?".into(), |(name, _)| name)
 }
 
 /// Returns a name, and true if it is strong: a strong name inside replaces that of a cast or a
 /// CASE.
-fn named(expr: &Expr) -> Option<(String, bool)> {
+fn named(expr: &Expr, inner: Option<&str>) -> Option<(String, bool)> {
     let strong = |name: &str| Some((name.to_owned(), true));
     let weak_type = |ty: &ast::DataType| type_name(ty).map(|name| (name, false));
     match expr {
         Expr::Identifier(ident) => Some((names::fold(ident), true)),
         Expr::CompoundIdentifier(parts) => parts.last().map(|part| (names::fold(part), true)),
         Expr::Function(call) => Some((names::function_name(&call.name), true)),
-        Expr::Cast { expr, data_type, .. } => match named(expr) {
+        Expr::Cast { expr, data_type, .. } => match named(expr, inner) {
             Some((name, true)) => Some((name, true)),
-            inner => weak_type(data_type).or(inner),
+            weak => weak_type(data_type).or(weak),
         },
         Expr::TypedString(typed) => weak_type(&typed.data_type),
         Expr::Interval(_) => Some(("interval".into(), false)),
-        Expr::CompoundFieldAccess { root, .. } => named(root),
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => named(inner),
-        Expr::Case { else_result, .. } => match else_result.as_deref().and_then(named) {
-            Some((name, true)) => Some((name, true)),
-            _ => Some(("case".into(), false)),
-        },
-        Expr::Subquery(query) => output(query),
-        Expr::Exists { .. } => strong("exists"),
+        Expr::CompoundFieldAccess { root, .. } => named(root, inner),
+        Expr::Nested(expr) | Expr::Collate { expr, .. } => named(expr, inner),
+        Expr::Case { else_result, .. } => {
+            match else_result.as_deref().and_then(|expr| named(expr, inner)) {
+                Some((name, true)) => Some((name, true)),
+                _ => Some(("case".into(), false)),
+            }
+        }
+        Expr::Subquery(query) => inner.map_or_else(|| output(query), strong),
+        Expr::Exists { negated: false, .. } => strong("exists"),
         Expr::Array(_) => strong("array"),
         Expr::Tuple(_) => strong("row"),
         Expr::AtTimeZone { .. } => strong("timezone"),
@@ -57,7 +60,7 @@ fn output(query: &ast::Query) -> Option<(String, bool)> {
     let SetExpr::Select(select) = &*query.body else { return None };
     match select.projection.first()? {
         SelectItem::ExprWithAlias { alias, .. } => Some((names::fold(alias), true)),
-        SelectItem::UnnamedExpr(expr) => named(expr),
+        SelectItem::UnnamedExpr(expr) => named(expr, None),
         _ => None,
     }
 }

@@ -12,6 +12,7 @@
 //! a thousand calls or subqueries inside each other. What is deep runs on a stack of its own
 //! ([`crate::stack`]).
 
+use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::names;
@@ -123,10 +124,15 @@ pub(crate) fn scan(text: &str) -> Result<usize, SqlError> {
         let hint = "Send fewer rows at once, or use COPY.";
         return Err(SqlError::new(state::TOO_LARGE, message).hint(hint));
     }
-    if scan.deepest > DEEPEST_PARENTHESES {
-        return Err(too_deep("Parentheses inside each other", DEEPEST_PARENTHESES));
+    check_parentheses(scan.deepest)
+}
+
+/// Checks the deepest nesting of parentheses, and returns it.
+pub(crate) fn check_parentheses(deepest: usize) -> Result<usize, SqlError> {
+    match deepest {
+        0..=DEEPEST_PARENTHESES => Ok(deepest),
+        _ => Err(too_deep("Parentheses inside each other", DEEPEST_PARENTHESES)),
     }
-    Ok(scan.deepest)
 }
 
 /// The measurements of a text.
@@ -646,8 +652,10 @@ fn repeated(expr: &Expr, frame: &Frame) -> u64 {
     let first = frame.first.unwrap_or(0);
     let more = |times: usize| frame.sum.saturating_add(first.saturating_mul(times as u64));
     match expr {
-        Expr::Between { expr, .. } if is_row(expr) => frame.sum.saturating_mul(4),
-        Expr::Between { .. } => more(1),
+        Expr::Between { expr, low, .. } => {
+            let once = if is_row(expr) { frame.sum.saturating_mul(4) } else { more(1) };
+            if dialect::symmetric(low).is_some() { once.saturating_mul(2) } else { once }
+        }
         // A row is compared by each of its columns twice, once for being equal.
         Expr::BinaryOp {
             left,

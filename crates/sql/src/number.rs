@@ -78,18 +78,30 @@ pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<
         }
         Type::Numeric(_) => {
             let (a, b) = (to_decimal(left)?, to_decimal(right)?);
+            let scale = a.scale().max(b.scale());
             let result = match op {
-                Arith::Add => a.checked_add(b),
-                Arith::Sub => a.checked_sub(b),
-                Arith::Mul => a.checked_mul(b),
+                Arith::Add => a.checked_add(b).map(|sum| scaled(sum, scale)),
+                Arith::Sub => a.checked_sub(b).map(|difference| scaled(difference, scale)),
+                Arith::Mul => {
+                    a.checked_mul(b).map(|product| scaled(product, a.scale() + b.scale()))
+                }
                 Arith::Div | Arith::Mod if b.is_zero() => return Err(by_zero()),
                 Arith::Div => return divide(a, b).map(Datum::Numeric),
-                Arith::Mod => a.checked_rem(b),
+                Arith::Mod => a.checked_rem(b).map(|rest| scaled(rest, scale)),
             };
             result.map(Datum::Numeric).ok_or_else(|| overflow(ty))
         }
         _ => Err(SqlError::unsupported(format!("arithmetic on {ty}"))),
     }
+}
+
+/// Gives a number at least this scale, as far as its digits leave room: results that are zero have
+/// lost theirs.
+fn scaled(mut n: Decimal, scale: u32) -> Decimal {
+    if n.scale() < scale {
+        n.rescale(scale);
+    }
+    n
 }
 
 /// Divides to PostgreSQL's scale: at least sixteen significant digits, and no fewer decimal places

@@ -1,6 +1,7 @@
 //! Parses text to statements: splits it at semicolons, cuts off clauses that the parser does not
 //! know, and parses the rest.
 
+use crate::brackets;
 use crate::carried;
 use crate::datetime;
 use crate::dialect::Bounded;
@@ -184,6 +185,8 @@ fn statement(
     parentheses: usize,
 ) -> Result<Parsed, SqlError> {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let added = brackets::close_joins(&mut tokens);
+    let parentheses = limits::check_parentheses(parentheses + added)?;
     let limits::Room { bytes, recursion } = limits::refuse_chains(&tokens, parentheses)?;
     let parse = || parse_statement(tokens, sql, parentheses, recursion);
     if bytes < SMALL_STACK_BYTES {
@@ -219,7 +222,7 @@ fn parse_statement(
         }
     }
     let end = tokens.last().map(|token| token.span.end);
-    let dialect = Bounded::for_tokens(tokens.len());
+    let dialect = Bounded::of(&tokens);
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(recursion).with_tokens_with_locations(tokens);
     let failed = |error: ParserError, parser: &Parser<'_>| {
@@ -353,7 +356,7 @@ fn cut_split(
             .hint("For example: ALTER TABLE account SPLIT AT VALUES (1000), (2000)")
             .at(place)
     };
-    let dialect = Bounded::for_tokens(values.len());
+    let dialect = Bounded::of(&values[2..]);
     let mut parser = Parser::new(&dialect).with_recursion_limit(recursion);
     parser = parser.with_tokens_with_locations(values[2..].to_vec());
     let mut query = parser.parse_query().map_err(|_| wrong())?;

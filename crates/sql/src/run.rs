@@ -21,7 +21,7 @@ use meridian_txn::{
     Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, SnapshotAge, Times,
     Timings,
 };
-use sqlparser::ast::Statement;
+use sqlparser::ast::{SetExpr, Statement};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -287,8 +287,7 @@ impl Session {
         let known = self.work.as_ref().map(|work| (work.explicit, work.reads_only()));
         match known {
             Some((true, true)) if writes => {
-                let verb = compiled.source.statement.to_string();
-                let verb = verb.split_whitespace().next().unwrap_or("").to_uppercase();
+                let verb = verb(&compiled.source.statement);
                 return Err(SqlError::new(
                     state::READ_ONLY,
                     format!("cannot execute {verb} in a read-only transaction"),
@@ -742,4 +741,19 @@ async fn run_plan(
             Err(SqlError::unsupported("this statement here"))
         }
     }
+}
+
+/// Returns the word of a statement that changes data.
+fn verb(statement: &Statement) -> String {
+    let text = match statement {
+        Statement::Explain { statement, .. } => return verb(statement),
+        Statement::Query(query) => match &*query.body {
+            SetExpr::Insert(changed) | SetExpr::Update(changed) | SetExpr::Delete(changed) => {
+                return verb(changed);
+            }
+            _ => "SELECT".to_owned(),
+        },
+        other => other.to_string(),
+    };
+    text.split_whitespace().next().unwrap_or_default().to_uppercase()
 }

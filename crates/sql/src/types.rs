@@ -298,6 +298,15 @@ impl Type {
         matches!(self, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_))
     }
 
+    /// Returns the type without its modifier, as parameters have it.
+    pub const fn unlimited(self) -> Type {
+        match self {
+            Type::Varchar(_) => Type::Varchar(None),
+            Type::Char(_) => Type::Char(0),
+            other => other.base(),
+        }
+    }
+
     /// Returns the type in which expressions are computed: without a modifier, except that of
     /// `character`.
     pub const fn base(self) -> Type {

@@ -63,7 +63,7 @@ pub struct Options {
     /// The features that are left out. A seed's case depends on this list.
     #[arg(long, value_enum, value_delimiter = ',')]
     skip: Vec<Feature>,
-    /// Texts of operators and functions that are left out, such as "BETWEEN SYMMETRIC".
+    /// Texts of operators and functions that are left out, such as "SIMILAR TO".
     #[arg(long, value_delimiter = ',')]
     without: Vec<String>,
     /// Report soft differences too: errors that depend on the order of evaluation, which PostgreSQL

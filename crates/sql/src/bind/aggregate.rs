@@ -184,11 +184,7 @@ impl Binder {
         let (mut direct, mut values, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (arg, (value, key)) in args.into_iter().zip(within) {
             let sides = [value, arg];
-            let met = self.meet(&sides).map_err(|error| {
-                let message = format!("WITHIN GROUP {}", error.message);
-                SqlError { message, ..error }
-            })?;
-            let ty = met.unwrap_or(Type::Text);
+            let ty = self.meet_all("WITHIN GROUP", &sides)?.unwrap_or(Type::Text);
             let [value, arg] = sides;
             values.push(self.coerce(value, ty, false)?);
             direct.push(self.coerce(arg, ty, false)?);

@@ -38,7 +38,7 @@ impl Binder {
                 return Err(SqlError::new(state::INDETERMINATE_TYPE, message)
                     .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."));
             }
-            None => self.meet(&bound)?.unwrap_or(Type::Text),
+            None => self.meet_all("ARRAY", &bound)?.unwrap_or(Type::Text),
         };
         if let Type::Object(_) = element {
             return Err(SqlError::unsupported(format!("an array of {element}")));
@@ -135,7 +135,7 @@ impl Binder {
         let boolean = |expr| Ok(Typed::of(expr, Type::Bool));
         if let Some(parts) = elements(array).filter(|parts| !parts.is_empty()) {
             let bound = parts.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?;
-            let common = self.meet(&bound)?;
+            let common = self.meet_all("ARRAY", &bound)?.unwrap_or(Type::Text);
             let nested = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));
             // The same as a list, if all elements have one type.
             let listed = matches!((op, quantifier), (Compare::Eq, Quantifier::Any))
@@ -144,10 +144,7 @@ impl Binder {
                 let mut side = left.clone();
                 let mut items = Vec::with_capacity(bound.len());
                 for part in bound {
-                    let part = match common {
-                        Some(ty) => Typed::of(self.coerce(part, ty, false)?, ty),
-                        None => part,
-                    };
+                    let part = Typed::of(self.coerce(part, common, false)?, common);
                     let (needle, item) = self.meet_sides(left.clone(), part, "=")?;
                     side = Typed { expr: needle, ty: left.ty };
                     items.push(item);

@@ -154,19 +154,29 @@ impl Binder {
             return Err(SqlError::unsupported(format!("{name}, since there is no type time")));
         }
         if name == "coalesce" {
-            let all = self.without_sets("COALESCE", |binder| {
-                parts.args.iter().map(|arg| binder.bind(arg)).collect::<Result<Vec<_>, _>>()
-            })?;
-            let ty = self.meet(&all)?.unwrap_or(Type::Text);
+            let all = self.without_sets("COALESCE", |binder| binder.bind_all(&parts.args))?;
+            let ty = self.meet_all("COALESCE", &all)?.unwrap_or(Type::Text);
             let all =
                 all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
             return Ok(Typed::of(Expr::Coalesce(all), ty));
         }
-        self.function(name, &parts.args)
+        let bound = self.bind_all(&parts.args)?;
+        if matches!(name, "greatest" | "least") {
+            let ty = self.meet_all(&name.to_uppercase(), &bound)?.unwrap_or(Type::Text);
+            let typed = |expr| Typed::of(expr, ty);
+            let all = bound.into_iter().map(|arg| self.coerce(arg, ty, false).map(typed));
+            let all = all.collect::<Result<_, _>>()?;
+            return Ok(typed(self.apply(name, all)?.expr));
+        }
+        self.apply(name, bound)
+    }
+
+    fn bind_all(&mut self, args: &[&ast::Expr]) -> Result<Vec<Typed>, SqlError> {
+        args.iter().map(|arg| self.bind(arg)).collect()
     }
 
     pub(super) fn function(&mut self, name: &str, args: &[&ast::Expr]) -> Result<Typed, SqlError> {
-        let bound = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
+        let bound = self.bind_all(args)?;
         self.apply(name, bound)
     }
 
@@ -189,7 +199,7 @@ impl Binder {
         name: &str,
         args: Vec<Typed>,
     ) -> Result<(&'static Function, Vec<Expr>, Type), SqlError> {
-        let types: Vec<_> = args.iter().map(|arg| arg.ty).collect();
+        let types: Vec<_> = args.iter().map(|arg| self.type_of(arg)).collect();
         let call = function::resolve(name, &types)?;
         let converted = self.convert(args, call.params)?;
         Ok((call.function, converted, call.result))
@@ -204,7 +214,7 @@ impl Binder {
         let mut converted = Vec::with_capacity(args.len());
         for (arg, param) in args.into_iter().zip(params) {
             converted.push(match param {
-                Some(ty) if arg.ty.is_none_or(|from| from.base() != ty) => {
+                Some(ty) if self.type_of(&arg).is_none_or(|from| from.base() != ty) => {
                     self.coerce(arg, ty, false)?
                 }
                 _ => arg.expr,

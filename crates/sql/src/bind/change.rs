@@ -5,7 +5,7 @@
 //! outputs of RETURNING, over the new values
 //!   └─ new values, over the old ones
 //!        └─ WHERE
-//!             └─ the table × FROM or USING
+//!             └─ the table × FROM or USING, each row of the table once
 //! ```
 //!
 //! All of it is computed before the first row is written, so that no subquery sees a change of the
@@ -156,14 +156,19 @@ pub(crate) fn change(
     let hidden = std::mem::take(&mut binder.named);
     let mut rel = binder.bind_from(&from[..1])?;
     binder.named = hidden;
+    let target = binder.relations()[0].clone();
+    let key = target.row_key.ok_or_else(|| SqlError::corrupted("a scan without row keys"))?;
     if let [_, others @ ..] = from.as_slice()
         && !others.is_empty()
     {
+        // FROM does not see the table that is changed, even where it is LATERAL.
+        let mut relations = std::mem::take(&mut binder.level().relations);
         let others = binder.bind_from(others)?;
+        relations.append(&mut binder.level().relations);
+        binder.level().relations = relations;
+        binder.check_aliases()?;
         rel = rel.join(JoinKind::Inner, others, Expr::truth());
     }
-    let target = binder.relations()[0].clone();
-    let key = target.row_key.ok_or_else(|| SqlError::corrupted("a scan without row keys"))?;
     let olds: Vec<ColumnId> = target.columns.iter().map(|column| column.id).collect();
     let mut locks = clauses.others.is_empty();
     if let Some(selection) = clauses.selection {
@@ -172,6 +177,11 @@ pub(crate) fn change(
         binder.end_clause();
         locks &= !condition.has_subquery();
         rel = rel.filter(vec![condition]);
+    }
+    if !clauses.others.is_empty() {
+        // A row that is found several times is changed once, by the first find; PostgreSQL does
+        // not define which.
+        rel = Rel::Distinct { input: Box::new(rel), on: vec![key] };
     }
     let mut outputs = vec![key];
     if locks {
@@ -210,9 +220,8 @@ pub(crate) fn change(
             Some(columns)
         }
     };
-    let of = Some(key);
     let locks_rows =
-        RowLocks { lock: Lock::Exclusive, on_locked: OnLocked::Wait, of, keeps: false };
+        RowLocks { lock: Lock::Exclusive, on_locked: OnLocked::Wait, of: key, keeps: false };
     let mut query = binder.finish(rel.with_all(definitions), outputs);
     query.locks = locks.then_some(locks_rows);
     Ok(Change { table, query, locks, assigned, returning })
@@ -270,14 +279,11 @@ impl Binder {
                 out.push((columns[0], self.bind_value(value, table, columns[0])?));
                 continue;
             }
-            match (value, &mut rel) {
+            match (nested(value), &mut rel) {
                 (ast::Expr::Tuple(values), _) if values.len() == columns.len() => {
                     for (column, value) in columns.into_iter().zip(values) {
                         out.push((column, self.bind_value(value, table, column)?));
                     }
-                }
-                (ast::Expr::Nested(value), _) if columns.len() == 1 => {
-                    out.push((columns[0], self.bind_value(value, table, columns[0])?));
                 }
                 (ast::Expr::Subquery(query), Some(rel)) => {
                     let mut bound = self.bind_query(query)?;
@@ -294,6 +300,14 @@ impl Binder {
             }
         }
         Ok(out)
+    }
+}
+
+/// Returns an expression without the brackets around it.
+pub(super) fn nested(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Nested(inner) => nested(inner),
+        expr => expr,
     }
 }
 

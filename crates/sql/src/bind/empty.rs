@@ -92,7 +92,7 @@ impl Binder {
         for item in &select.projection {
             let name = match item {
                 SelectItem::ExprWithAlias { alias, .. } => names::fold(alias),
-                SelectItem::UnnamedExpr(expr) => heading(expr),
+                SelectItem::UnnamedExpr(expr) => heading(expr, None),
                 _ => return Err(error),
             };
             outputs.push(Output { id: self.computed(&name, Type::Text), name, unknown: false });

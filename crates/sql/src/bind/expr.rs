@@ -1,10 +1,12 @@
 //! Binds the expressions of one query level.
 
 use super::subquery::row_of;
+use super::target::is_default;
 use super::{Binder, Typed};
 use crate::cast;
 use crate::clauses;
 use crate::datum::Datum;
+use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::function;
@@ -81,6 +83,22 @@ fn interval_literal(literal: &ast::Interval) -> Result<Typed, SqlError> {
     Ok(Typed::of(Expr::Const(Datum::Interval(interval)), Type::Interval))
 }
 
+/// Returns the digits of a number, perhaps behind minus signs, and true if it is negative. The
+/// least integers have no positive counterparts, so that the sign belongs to the literal.
+fn constant(expr: &ast::Expr) -> Option<(&str, bool)> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => Some((digits, false)),
+            _ => None,
+        },
+        ast::Expr::Nested(inner) => constant(inner),
+        ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            constant(expr).map(|(digits, is_negative)| (digits, !is_negative))
+        }
+        _ => None,
+    }
+}
+
 impl Binder {
     fn literal(&mut self, value: &Value) -> Result<Typed, SqlError> {
         Ok(match value {
@@ -142,6 +160,9 @@ impl Binder {
     fn bind_inner(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
         let boolean = |expr| Typed::of(expr, Type::Bool);
         Ok(match expr {
+            ast::Expr::Identifier(ident) if is_default(ident) => {
+                return Err(SqlError::new(state::SYNTAX, "DEFAULT is not allowed in this context"));
+            }
             ast::Expr::Identifier(ident) => match self.resolve(None, ident) {
                 Err(missing) if ident.quote_style.is_none() => {
                     let name = names::fold(ident);
@@ -195,10 +216,9 @@ impl Binder {
                     bound
                 }
                 UnaryOperator::Minus => {
-                    if let ast::Expr::Value(value) = &**expr
-                        && let Value::Number(digits, long) = &value.value
-                    {
-                        return self.literal(&Value::Number(format!("-{digits}"), *long));
+                    if let Some((digits, is_negative)) = constant(expr) {
+                        let sign = if is_negative { "" } else { "-" };
+                        return self.literal(&Value::Number(format!("{sign}{digits}"), false));
                     }
                     self.function("-", &[expr])?
                 }
@@ -217,10 +237,10 @@ impl Binder {
                 boolean(self.all_null(parts, true)?)
             }
             ast::Expr::IsNull(inner) => {
-                boolean(Expr::IsNull(Box::new(self.bind_free(inner)?.expr), false))
+                boolean(Expr::IsNull(Box::new(self.bind_tested(inner)?), false))
             }
             ast::Expr::IsNotNull(inner) => {
-                boolean(Expr::IsNull(Box::new(self.bind_free(inner)?.expr), true))
+                boolean(Expr::IsNull(Box::new(self.bind_tested(inner)?), true))
             }
             ast::Expr::IsTrue(inner) => boolean(self.is_bool(inner, true, false)?),
             ast::Expr::IsNotTrue(inner) => boolean(self.is_bool(inner, true, true)?),
@@ -240,22 +260,9 @@ impl Binder {
                     matches!(expr, ast::Expr::IsNotDistinctFrom(..)),
                 ))
             }
-            ast::Expr::Between { expr, negated, low, high }
-                if let (Some(value), Some(low), Some(high)) =
-                    (row_of(expr), row_of(low), row_of(high)) =>
-            {
-                let low = self.compare_rows(Compare::Ge, value, low)?;
-                let high = self.compare_rows(Compare::Le, value, high)?;
-                let both = Expr::And(vec![low, high]);
-                boolean(if *negated { Expr::Not(Box::new(both)) } else { both })
-            }
             ast::Expr::Between { expr, negated, low, high } => {
-                let value = self.bind(expr)?;
-                let (low, high) = (self.bind(low)?, self.bind(high)?);
-                let low = self.compare(Compare::Ge, value.clone(), low, ">=")?;
-                let high = self.compare(Compare::Le, value, high, "<=")?;
-                let both = Expr::And(vec![low, high]);
-                boolean(if *negated { Expr::Not(Box::new(both)) } else { both })
+                let within = self.between(expr, low, high)?;
+                boolean(if *negated { Expr::Not(Box::new(within)) } else { within })
             }
             ast::Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated)?,
             ast::Expr::Like { negated, expr, pattern, escape_char, .. } => {
@@ -280,11 +287,11 @@ impl Binder {
             ast::Expr::Floor { expr, .. } => self.function("floor", &[expr])?,
             ast::Expr::Ceil { expr, .. } => self.function("ceil", &[expr])?,
             ast::Expr::Position { expr, r#in } => self.function("strpos", &[r#in, expr])?,
-            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+            ast::Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
                 let one = ast::Expr::value(Value::Number("1".into(), false));
                 let mut args = vec![&**expr, substring_from.as_deref().unwrap_or(&one)];
                 args.extend(substring_for.as_deref());
-                self.function("substring", &args)?
+                self.function(if *shorthand { "substr" } else { "substring" }, &args)?
             }
             ast::Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
                 let mut args = vec![&**expr, &**overlay_what, &**overlay_from];
@@ -334,18 +341,56 @@ impl Binder {
         })
     }
 
+    /// Binds `value BETWEEN [SYMMETRIC] low AND high`.
+    fn between(
+        &mut self,
+        value: &ast::Expr,
+        low: &ast::Expr,
+        high: &ast::Expr,
+    ) -> Result<Expr, SqlError> {
+        let Some(low) = dialect::symmetric(low) else { return self.in_order(value, low, high) };
+        Ok(Expr::Or(vec![self.in_order(value, low, high)?, self.in_order(value, high, low)?]))
+    }
+
+    fn in_order(
+        &mut self,
+        value: &ast::Expr,
+        low: &ast::Expr,
+        high: &ast::Expr,
+    ) -> Result<Expr, SqlError> {
+        if let (Some(value), Some(low), Some(high)) = (row_of(value), row_of(low), row_of(high)) {
+            let low = self.compare_rows(Compare::Ge, value, low)?;
+            let high = self.compare_rows(Compare::Le, value, high)?;
+            return Ok(Expr::And(vec![low, high]));
+        }
+        let value = self.bind(value)?;
+        let (low, high) = (self.bind(low)?, self.bind(high)?);
+        let low = self.compare(Compare::Ge, value.clone(), low, ">=")?;
+        let high = self.compare(Compare::Le, value, high, "<=")?;
+        Ok(Expr::And(vec![low, high]))
+    }
+
     fn case(
         &mut self,
         operand: Option<&ast::Expr>,
         conditions: &[ast::CaseWhen],
         otherwise: Option<&ast::Expr>,
     ) -> Result<Typed, SqlError> {
-        let mut results = Vec::new();
         let mut guards = Vec::new();
         let operand = operand.map(|operand| self.bind(operand)).transpose()?;
+        // An operand without a type is text, whatever it is compared with.
+        let operand = match operand {
+            Some(operand) if operand.ty.is_none() => {
+                Some(Typed::of(self.coerce(operand, Type::Text, false)?, Type::Text))
+            }
+            operand => operand,
+        };
         if operand.as_ref().is_some_and(|operand| operand.expr.is_volatile()) {
             return Err(SqlError::unsupported("CASE of an operand that differs each time"));
         }
+        // The common type begins with that of ELSE.
+        let mut results = Vec::with_capacity(conditions.len() + 1);
+        results.push(Typed { expr: Expr::Const(Datum::Null), ty: None });
         for when in conditions {
             guards.push(match &operand {
                 Some(left) => {
@@ -356,25 +401,32 @@ impl Binder {
             });
             results.push(self.bind(&when.result)?);
         }
-        results.push(match otherwise {
-            Some(result) => self.bind(result)?,
-            None => Typed { expr: Expr::Const(Datum::Null), ty: None },
-        });
-        let ty = self.meet(&results)?.unwrap_or(Type::Text);
-        let mut results = results
-            .into_iter()
-            .map(|result| self.coerce(result, ty, false))
-            .collect::<Result<Vec<_>, _>>()?;
-        let otherwise = Box::new(results.pop().unwrap_or(Expr::Const(Datum::Null)));
+        if let Some(otherwise) = otherwise {
+            results[0] = self.bind(otherwise)?;
+        }
+        let ty = self.meet_all("CASE", &results)?.unwrap_or(Type::Text);
+        let results = results.into_iter().map(|result| self.coerce(result, ty, false));
+        let mut results = results.collect::<Result<Vec<_>, _>>()?;
+        let otherwise = Box::new(results.remove(0));
         let branches = guards.into_iter().zip(results).collect();
         Ok(Typed::of(Expr::Case { branches, otherwise }, ty))
+    }
+
+    /// Binds the operand of IS NULL. It leaves a parameter without a type, so that another use of
+    /// it gives the type: `$1 IS NULL OR a = $1`.
+    fn bind_tested(&mut self, expr: &ast::Expr) -> Result<Expr, SqlError> {
+        let bound = self.bind(expr)?;
+        match (&bound.expr, bound.ty) {
+            (Expr::Param(_), None) | (_, Some(_)) => Ok(bound.expr),
+            _ => self.coerce(bound, Type::Text, false),
+        }
     }
 
     /// Binds IS [NOT] NULL of a row's columns.
     fn all_null(&mut self, parts: &[ast::Expr], negated: bool) -> Result<Expr, SqlError> {
         let mut all = Vec::with_capacity(parts.len());
         for part in parts {
-            all.push(Expr::IsNull(Box::new(self.bind_free(part)?.expr), negated));
+            all.push(Expr::IsNull(Box::new(self.bind_tested(part)?), negated));
         }
         Ok(Expr::And(all))
     }

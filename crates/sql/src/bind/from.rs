@@ -30,6 +30,12 @@ impl Binder {
                 Some(left) => left.join(JoinKind::Inner, next, Expr::truth()),
             });
         }
+        self.check_aliases()?;
+        Ok(all.unwrap_or_else(Rel::one_row))
+    }
+
+    /// Fails if two relations of the innermost query have one name.
+    pub(super) fn check_aliases(&self) -> Result<(), SqlError> {
         let mut names = BTreeSet::new();
         for alias in self.relations().iter().filter_map(|relation| relation.alias.as_ref()) {
             if !names.insert(alias) {
@@ -37,7 +43,7 @@ impl Binder {
                 return Err(SqlError::new("42712", message));
             }
         }
-        Ok(all.unwrap_or_else(Rel::one_row))
+        Ok(())
     }
 
     fn bind_joins(&mut self, item: &TableWithJoins) -> Result<Rel, SqlError> {
@@ -162,11 +168,11 @@ impl Binder {
         for name in wanted {
             let left = self.only(lefts, name, "left")?;
             let right = self.only(rights, name, "right")?;
+            let common = self.meet_all("JOIN/USING", &[left.clone(), right.clone()])?;
             let condition = self.compare(Compare::Eq, left.clone(), right.clone(), "=")?;
             let (Expr::Column(left_id), Expr::Column(right_id)) = (&left.expr, &right.expr) else {
                 return Err(SqlError::unsupported("USING over this column"));
             };
-            let common = self.meet(&[left.clone(), right.clone()])?;
             let same = left.ty == right.ty;
             let (id, expr) = match side {
                 Side::Inner | Side::Left if same => (*left_id, None),

@@ -255,8 +255,13 @@ impl Binder {
             return Err(SqlError::unsupported("VALUES of another dialect"));
         }
         let mut bound = Vec::with_capacity(rows.len());
+        let width = rows.first().map_or(0, |row| row.content.len());
         for row in rows {
             let row = &row.content;
+            if row.len() != width {
+                let message = "VALUES lists must all be the same length";
+                return Err(syntax(message).at(row.last().and_then(names::expr_position)));
+            }
             let message = match row.len() {
                 count if count > targets.len() => Some(TOO_MANY),
                 count if count < targets.len() && named => Some(TOO_FEW),

@@ -4,6 +4,7 @@ use super::{Binder, Typed};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::heading::heading;
+use crate::logical::Wants;
 use crate::names;
 use crate::response::Column;
 use crate::types::Type;
@@ -34,7 +35,9 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<Ve
     for item in items {
         match item {
             SelectItem::UnnamedExpr(expr) => {
-                bound.push(Item { typed: binder.bind(expr)?, name: heading(expr) });
+                let typed = binder.bind(expr)?;
+                let name = heading(expr, binder.subquery_name(&typed.expr));
+                bound.push(Item { typed, name });
             }
             SelectItem::ExprWithAlias { expr, alias } => {
                 bound.push(Item { typed: binder.bind(expr)?, name: names::fold(alias) });
@@ -88,6 +91,19 @@ fn plain(options: &ast::WildcardAdditionalOptions) -> Result<(), SqlError> {
 }
 
 impl Binder {
+    /// Returns the name of the output of a scalar subquery, perhaps inside casts and CASE.
+    fn subquery_name(&self, expr: &Expr) -> Option<&str> {
+        match expr {
+            Expr::Subquery(subquery) => match subquery.wants {
+                Wants::Value(id) => self.subquery_names.get(&id).map(String::as_str),
+                _ => None,
+            },
+            Expr::Cast(inner, ..) => self.subquery_name(inner),
+            Expr::Case { otherwise, .. } => self.subquery_name(otherwise),
+            _ => None,
+        }
+    }
+
     /// Adds the columns of all relations of the innermost query, or of one.
     fn star(&self, alias: Option<&str>, out: &mut Vec<Item>) {
         for relation in self.relations() {

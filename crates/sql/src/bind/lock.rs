@@ -4,6 +4,7 @@ use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::logical::{ColumnId, Rel};
 use crate::names;
+use crate::system;
 use meridian_txn::Lock;
 use sqlparser::ast;
 
@@ -12,8 +13,8 @@ use sqlparser::ast;
 pub(crate) struct RowLocks {
     pub(crate) lock: Lock,
     pub(crate) on_locked: OnLocked,
-    /// A column of the scan whose rows are locked; `None` if there is one scan.
-    pub(crate) of: Option<ColumnId>,
+    /// A column of the scan whose rows are locked.
+    pub(crate) of: ColumnId,
     /// True if a row that is locked and not written stays as it is until the transaction has
     /// committed, under every protocol.
     pub(crate) keeps: bool,
@@ -30,9 +31,22 @@ pub(crate) enum OnLocked {
     Skip,
 }
 
-impl RowLocks {
+/// The clauses of FOR UPDATE and FOR SHARE of a query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LockClauses {
+    lock: Lock,
+    pub(super) on_locked: OnLocked,
+}
+
+impl LockClauses {
+    /// Returns the locks of a relation's rows; `None` if it has none of a table.
+    pub(super) fn over(self, rel: &Rel) -> Option<RowLocks> {
+        let LockClauses { lock, on_locked } = self;
+        Some(RowLocks { lock, on_locked, of: scanned(rel)?, keeps: true })
+    }
+
     /// Reads the clauses of a statement's outermost query.
-    pub(super) fn of(query: &ast::Query) -> Result<Option<RowLocks>, SqlError> {
+    pub(super) fn of(query: &ast::Query) -> Result<Option<LockClauses>, SqlError> {
         if query.locks.is_empty() {
             return Ok(None);
         }
@@ -44,8 +58,7 @@ impl RowLocks {
         let Some(table) = one_table() else {
             return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query"));
         };
-        let mut locks =
-            RowLocks { lock: Lock::Shared, on_locked: OnLocked::Wait, of: None, keeps: true };
+        let mut locks = LockClauses { lock: Lock::Shared, on_locked: OnLocked::Wait };
         for ast::LockClause { lock_type, of, nonblock } in &query.locks {
             if let Some(of) = of {
                 let name = names::relation(of)?;
@@ -71,6 +84,18 @@ impl RowLocks {
             };
         }
         Ok(Some(locks))
+    }
+}
+
+/// Returns a column of the only table that a relation scans, as `check` has found.
+fn scanned(rel: &Rel) -> Option<ColumnId> {
+    match rel {
+        Rel::Scan { table, columns } if !system::is_system(table.id) => columns.last().copied(),
+        Rel::Filter { input, .. }
+        | Rel::Project { input, .. }
+        | Rel::Sort { input, .. }
+        | Rel::Limit { input, .. } => scanned(input),
+        _ => None,
     }
 }
 

@@ -43,6 +43,7 @@ use crate::logical::ColumnId;
 use crate::names;
 use crate::types::Type;
 use sqlparser::ast;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A bound expression and its type; `None` while the type is undetermined.
@@ -108,6 +109,8 @@ pub(crate) struct Binder {
     named_count: usize,
     /// True while the SELECT of a side of a set operation begins.
     binds_side: bool,
+    /// The names of the outputs of scalar subqueries, by column.
+    subquery_names: BTreeMap<ColumnId, String>,
 }
 
 /// A column that every table has and `*` leaves out: the commit timestamp of the row, NULL for rows
@@ -130,6 +133,7 @@ impl Binder {
             named: Vec::new(),
             named_count: 0,
             binds_side: false,
+            subquery_names: BTreeMap::new(),
         }
     }
 

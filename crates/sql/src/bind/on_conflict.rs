@@ -86,7 +86,9 @@ fn conflict_index(
         None => Ok(None),
         Some(ast::ConflictTarget::OnConstraint(name)) => {
             let name = names::relation(name)?;
-            let found = keys().find(|(_, index)| index.name == name).map(|(at, _)| at);
+            let found = keys()
+                .find(|(_, index)| index.name == name && index.predicate.is_none())
+                .map(|(at, _)| at);
             found.map(Some).ok_or_else(|| {
                 let message =
                     format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);

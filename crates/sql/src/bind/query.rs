@@ -1,6 +1,6 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
 
-use super::lock::{self, OnLocked, RowLocks};
+use super::lock::{self, LockClauses, OnLocked, RowLocks};
 use super::window::{WindowCall, Windows};
 use super::{Binder, ColumnInfo, Item, Level, Typed, bind_items};
 use crate::catalog::Table;
@@ -76,6 +76,15 @@ enum Chosen {
     Computed(Expr),
 }
 
+impl Chosen {
+    fn output(&self) -> Option<usize> {
+        match self {
+            Chosen::Output(at) => Some(*at),
+            Chosen::Computed(_) => None,
+        }
+    }
+}
+
 /// An item of ORDER BY: descending, and NULLs first.
 type Sorted = (Chosen, bool, bool);
 
@@ -109,13 +118,13 @@ impl Binder {
         &mut self,
         query: &ast::Query,
     ) -> Result<(Bound, Option<RowLocks>), SqlError> {
-        let locks = RowLocks::of(query)?;
-        self.may_lock = locks.is_some();
-        self.row_keys = locks.is_some_and(|locks| locks.on_locked == OnLocked::Skip);
+        let clauses = LockClauses::of(query)?;
+        self.may_lock = clauses.is_some();
+        self.row_keys = clauses.is_some_and(|clauses| clauses.on_locked == OnLocked::Skip);
         let bound = self.bind_query(query)?;
-        if locks.is_some() {
-            lock::check(&bound.rel)?;
-        }
+        let Some(clauses) = clauses else { return Ok((bound, None)) };
+        lock::check(&bound.rel)?;
+        let locks = clauses.over(&bound.rel);
         Ok((bound, locks))
     }
 
@@ -169,6 +178,7 @@ impl Binder {
                 self.bind_select(select, &order)?
             }
             (other, set) => {
+                self.binds_side = is_side && matches!(other, SetExpr::Query(_));
                 let bound = set.map_or_else(|| self.bind_body(other), Ok)?;
                 let mut bound = self.sort_outputs(bound, &order)?;
                 bound.rel = self.bind_limit(bound.rel, &order)?;
@@ -207,7 +217,7 @@ impl Binder {
 
     /// Binds a side of a set operation, which leaves parameters among its outputs without a type.
     pub(super) fn bind_side(&mut self, side: &SetExpr) -> Result<Bound, SqlError> {
-        self.binds_side = matches!(side, SetExpr::Select(_));
+        self.binds_side = matches!(side, SetExpr::Select(_) | SetExpr::Query(_));
         let bound = self.bind_body(side);
         self.binds_side = false;
         bound
@@ -231,10 +241,7 @@ impl Binder {
                 ty: (!output.unknown).then(|| binder.columns[output.id].ty),
             };
             let sides = [typed(self, a), typed(self, b)];
-            let met = self.meet(&sides).map_err(|error| {
-                let message = format!("{name} {}", error.message);
-                SqlError { message, ..error }
-            })?;
+            let met = self.meet_all(name, &sides)?;
             let ty = met.unwrap_or(Type::Text);
             types.push(ty);
             let unknown = met.is_none();
@@ -295,9 +302,10 @@ impl Binder {
                 *expr = self.coerce(typed, ty, false)?;
                 Ok(true)
             }
-            Rel::Sort { input, .. } | Rel::Distinct { input, .. } | Rel::Limit { input, .. } => {
-                self.give_type(input, id, ty)
-            }
+            Rel::Sort { input, .. }
+            | Rel::Distinct { input, .. }
+            | Rel::Limit { input, .. }
+            | Rel::With { body: input, .. } => self.give_type(input, id, ty),
             _ => Ok(false),
         }
     }
@@ -321,17 +329,13 @@ impl Binder {
         let mut outputs = Vec::with_capacity(width);
         let mut made: Vec<Vec<Expr>> = vec![Vec::with_capacity(width); rows.len()];
         for (at, column) in columns.into_iter().enumerate() {
-            let met = self.meet(&column).map_err(|error| SqlError {
-                message: format!("VALUES {}", error.message),
-                ..error
-            })?;
-            let ty = met.unwrap_or(Type::Text);
+            let ty = self.meet_all("VALUES", &column)?.unwrap_or(Type::Text);
             for (row, typed) in made.iter_mut().zip(column) {
                 row.push(self.coerce(typed, ty, false)?);
             }
             let name = format!("column{}", at + 1);
             let id = self.computed(&name, ty);
-            outputs.push(Output { id, name, unknown: met.is_none() });
+            outputs.push(Output { id, name, unknown: false });
         }
         self.levels.pop();
         let columns = outputs.iter().map(|output| output.id).collect();
@@ -501,9 +505,8 @@ impl Binder {
             if is_side && matches!(item.typed.expr, Expr::Param(_)) {
                 continue;
             }
-            if item.typed.ty.is_none() && !matches!(item.typed.expr, Expr::Const(_)) {
-                let expr = self.coerce(item.typed.clone(), Type::Text, false)?;
-                item.typed = Typed::of(expr, Type::Text);
+            if !matches!(item.typed.expr, Expr::Const(_)) {
+                self.settle(item)?;
             }
         }
         let grouping = self.bind_group_by(group_by, &items)?;
@@ -514,6 +517,15 @@ impl Binder {
             for expr in on {
                 first_of.push(self.choose(expr, &items, "SELECT DISTINCT ON")?);
             }
+        }
+        // What rows are compared by has a type.
+        let chosen = sort.iter().map(|(chosen, ..)| chosen).chain(&first_of);
+        let compared: Vec<usize> = match distinct {
+            Some(ast::Distinct::Distinct) => (0..items.len()).collect(),
+            _ => chosen.filter_map(Chosen::output).collect(),
+        };
+        for at in compared {
+            self.settle(&mut items[at])?;
         }
         let mut sets = self.level().sets.take().unwrap_or_default();
         let mut windows = self.level().windows.take().unwrap_or_default();
@@ -547,6 +559,15 @@ impl Binder {
         let mut bound = self.project(rel, items, sort, distinct.as_ref(), first_of)?;
         bound.rel = self.bind_limit(bound.rel, order)?;
         Ok(bound)
+    }
+
+    /// Gives text to an output without a type.
+    fn settle(&mut self, item: &mut Item) -> Result<(), SqlError> {
+        if item.typed.ty.is_none() {
+            let expr = self.coerce(item.typed.clone(), Type::Text, false)?;
+            item.typed = Typed::of(expr, Type::Text);
+        }
+        Ok(())
     }
 
     /// Binds HAVING, in which there may be aggregates and no window functions.

@@ -165,10 +165,7 @@ impl Binder {
             let typed = |ty: Type| super::Typed::of(Expr::Column(output.id), ty);
             let overall = match output.unknown {
                 true => Some(*ty),
-                false => self.meet(&[typed(*ty), typed(of_step)]).map_err(|error| SqlError {
-                    message: format!("UNION {}", error.message),
-                    ..error
-                })?,
+                false => self.meet_all("UNION", &[typed(*ty), typed(of_step)])?,
             };
             // A length or a scale holds only if both sides have it.
             let is_limited = ty.modifier() >= 0 && of_step.modifier() != ty.modifier();

@@ -56,6 +56,7 @@ impl Binder {
             return Err(SqlError::new(state::SYNTAX, "subquery must return only one column"));
         };
         let ty = self.column(output.id).ty;
+        self.subquery_names.insert(output.id, output.name.clone());
         let subquery = Subquery { wants: Wants::Value(output.id), rel: bound.rel };
         Ok(Typed::of(Expr::Subquery(Box::new(subquery)), ty))
     }

@@ -1,5 +1,6 @@
 //! The columns of a table that a statement names as its targets, and the values that they take.
 
+use super::change::nested;
 use super::query::Bound;
 use super::{Binder, Typed};
 use crate::cast;
@@ -45,6 +46,11 @@ pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<
     Ok(out)
 }
 
+/// True if a name is the key word DEFAULT.
+pub(super) fn is_default(ident: &ast::Ident) -> bool {
+    ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")
+}
+
 /// Returns the column that the first part of a name names; other parts would be fields of it.
 pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Result<usize, SqlError> {
     let first = name.0.first().and_then(|part| part.as_ident()).cloned();
@@ -77,13 +83,9 @@ impl Binder {
         table: &Table,
         column: usize,
     ) -> Result<Expr, SqlError> {
-        match value {
-            ast::Expr::Identifier(ident)
-                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") =>
-            {
-                self.default_of(table, column)
-            }
-            value => self.bind_for(value, table, column),
+        match nested(value) {
+            ast::Expr::Identifier(ident) if is_default(ident) => self.default_of(table, column),
+            _ => self.bind_for(value, table, column),
         }
     }
 

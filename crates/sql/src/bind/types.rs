@@ -6,9 +6,19 @@ use crate::cast;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
+use crate::function;
 use crate::types::Type;
 
 impl Binder {
+    /// Returns the type of an expression. Another use of a parameter may have given it one since it
+    /// was bound.
+    pub(super) fn type_of(&self, typed: &Typed) -> Option<Type> {
+        match typed.expr {
+            Expr::Param(at) => typed.ty.or_else(|| self.params[at]),
+            _ => typed.ty,
+        }
+    }
+
     /// Converts an expression to a type.
     pub(crate) fn coerce(
         &mut self,
@@ -20,9 +30,9 @@ impl Binder {
         if let (Type::Object(kind), false) = (ty, bound.ty == Some(ty)) {
             return Ok(self.apply(kind.name(), vec![bound])?.expr);
         }
-        match (bound.ty, bound.expr) {
+        match (self.type_of(&bound), bound.expr) {
             (None, Expr::Param(at)) => {
-                self.params[at] = Some(ty.base());
+                self.params[at] = Some(ty.unlimited());
                 let expr = Expr::Param(at);
                 Ok(if ty.modifier() < 0 { expr } else { Expr::Cast(Box::new(expr), ty, explicit) })
             }
@@ -46,12 +56,13 @@ impl Binder {
     /// Returns the common type of several expressions.
     pub(crate) fn meet(&self, all: &[Typed]) -> Result<Option<Type>, SqlError> {
         let mut met: Option<Type> = None;
-        for ty in all.iter().filter_map(|typed| typed.ty) {
+        for ty in all.iter().filter_map(|typed| self.type_of(typed)) {
             met = Some(match met {
                 None => ty,
-                Some(old) if old == ty || cast::is_implicit(ty, old) && old.base() == old => old,
-                Some(old) if cast::is_implicit(old, ty) => ty.base(),
-                Some(old) if cast::is_implicit(ty, old) => old.base(),
+                Some(old) if old == ty => old,
+                // Of two that convert into each other, as kinds of text do, the first.
+                Some(old) if cast::is_implicit(ty, old) => old.unlimited(),
+                Some(old) if cast::is_implicit(old, ty) => ty.unlimited(),
                 Some(old) => {
                     let message =
                         format!("types {} and {} cannot be matched", old.name(), ty.name());
@@ -60,6 +71,12 @@ impl Binder {
             });
         }
         Ok(met)
+    }
+
+    /// Returns the common type of the parts of a construct, which an error names.
+    pub(super) fn meet_all(&self, of: &str, all: &[Typed]) -> Result<Option<Type>, SqlError> {
+        self.meet(all)
+            .map_err(|error| SqlError { message: format!("{of} {}", error.message), ..error })
     }
 
     pub(super) fn no_operator(op: &str, left: Option<Type>, right: Option<Type>) -> SqlError {
@@ -90,7 +107,7 @@ impl Binder {
         right: Typed,
         shown: &str,
     ) -> Result<(Expr, Expr), SqlError> {
-        Ok(match (left.ty, right.ty) {
+        Ok(match (self.type_of(&left), self.type_of(&right)) {
             (None, None) => {
                 (self.coerce(left, Type::Text, false)?, self.coerce(right, Type::Text, false)?)
             }
@@ -139,8 +156,13 @@ impl Binder {
         right: Typed,
         shown: &str,
     ) -> Result<Typed, SqlError> {
-        let ty = match (left.ty, right.ty) {
-            (None, None) => Type::Int4,
+        let types = (self.type_of(&left), self.type_of(&right));
+        let float = Some(Type::Float8);
+        if op == Arith::Mod && (types.0 == float || types.1 == float) {
+            return Err(Self::no_operator(shown, types.0, types.1));
+        }
+        let ty = match types {
+            (None, None) => return Err(function::ambiguous(shown, &[None, None])),
             (Some(ty), None) | (None, Some(ty)) if ty.is_number() => ty.base(),
             (Some(a), Some(b)) if a.is_number() && b.is_number() => {
                 if cast::is_implicit(a, b) {
@@ -153,7 +175,9 @@ impl Binder {
             _ => return self.apply(shown, vec![left, right]),
         };
         let side = |binder: &mut Self, side: Typed| {
-            if side.ty.is_some_and(|from| from.is_integer() && ty.is_integer() || from.base() == ty)
+            if binder
+                .type_of(&side)
+                .is_some_and(|from| from.is_integer() && ty.is_integer() || from.base() == ty)
             {
                 Ok(side.expr)
             } else {

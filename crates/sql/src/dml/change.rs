@@ -10,7 +10,6 @@ use crate::expr::Scope;
 use crate::response::Column;
 use crate::{kv, physical, write};
 use meridian_txn::Transaction;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A planned UPDATE or DELETE.
@@ -39,9 +38,7 @@ impl Change {
         self.assigned.is_some()
     }
 
-    /// Changes the rows. A row that its query finds several times is changed once, by the first
-    /// find; PostgreSQL does not define which. Counts what the nodes of its query do, if that is
-    /// wanted.
+    /// Changes the rows. Counts what the nodes of its query do, if that is wanted.
     pub(crate) async fn run(
         &self,
         txn: &mut dyn Transaction,
@@ -51,7 +48,6 @@ impl Change {
         let table = &*self.table;
         let mut changed = Changed::default();
         let (rows, _held) = all_rows(&self.query, txn, scope, actuals).await?;
-        let mut done = HashSet::new();
         for row in rows {
             let mut values = row.into_iter();
             let Some(Datum::Bytes(key)) = values.next() else {
@@ -61,9 +57,6 @@ impl Change {
             let old = if self.locks {
                 values.by_ref().take(table.columns.len()).collect()
             } else {
-                if !done.insert(key.clone()) {
-                    continue;
-                }
                 let Some(old) = locked_row(txn, table, &key).await? else {
                     return Err(SqlError::corrupted("a row that was just read is not there"));
                 };

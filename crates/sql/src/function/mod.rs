@@ -22,7 +22,7 @@ mod to_char;
 mod trigonometry;
 
 pub(crate) use pattern::like;
-pub(crate) use resolve::{Call, Form, choose, missing, resolve};
+pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, resolve};
 pub(crate) use time::shifted;
 
 use crate::array::Array;

@@ -105,17 +105,20 @@ pub(crate) fn choose<F: Form>(
             Err(SqlError::new(state::TYPE_MISMATCH, message))
         }
         [one] => finish(one, args).ok_or_else(|| missing(name, args)),
-        _ => {
-            let shown = shown(name, args);
-            let (kind, message) = match is_operator(name) {
-                true => ("operator", format!("operator is not unique: {shown}")),
-                false => ("function", format!("function {shown} is not unique")),
-            };
-            Err(SqlError::new("42725", message).hint(format!(
-                "Could not choose a best candidate {kind}. You might need to add explicit type casts."
-            )))
-        }
+        _ => Err(ambiguous(name, args)),
     }
+}
+
+/// Returns the error that several forms fit equally.
+pub(crate) fn ambiguous(name: &str, args: &[Option<Type>]) -> SqlError {
+    let shown = shown(name, args);
+    let (kind, message) = match is_operator(name) {
+        true => ("operator", format!("operator is not unique: {shown}")),
+        false => ("function", format!("function {shown} is not unique")),
+    };
+    SqlError::new("42725", message).hint(format!(
+        "Could not choose a best candidate {kind}. You might need to add explicit type casts."
+    ))
 }
 
 fn fits<F: Form>(form: &F, at: usize, arg: Option<Type>) -> bool {

@@ -35,6 +35,44 @@ fn fold_one(expr: &mut Expr) {
         *expr = Expr::Const(value);
         return;
     }
+    match expr {
+        Expr::And(_) | Expr::Or(_) => fold_junction(expr),
+        Expr::Coalesce(_) => fold_coalesce(expr),
+        Expr::Case { .. } => fold_case(expr),
+        _ => {}
+    }
+}
+
+/// What stands behind the first constant of COALESCE is not reached.
+fn fold_coalesce(expr: &mut Expr) {
+    let Expr::Coalesce(parts) = expr else { return };
+    parts.retain(|part| !matches!(part, Expr::Const(Datum::Null)));
+    if let Some(at) = parts.iter().position(|part| matches!(part, Expr::Const(_))) {
+        parts.truncate(at + 1);
+    }
+    match parts.as_mut_slice() {
+        [] => *expr = Expr::Const(Datum::Null),
+        [one] => *expr = std::mem::replace(one, Expr::truth()),
+        _ => {}
+    }
+}
+
+/// A branch of CASE whose condition is constant is taken, or not reached.
+fn fold_case(expr: &mut Expr) {
+    let Expr::Case { branches, otherwise } = expr else { return };
+    let is_true = |guard: &Expr| matches!(guard, Expr::Const(Datum::Bool(true)));
+    branches.retain(|(guard, _)| is_true(guard) || !matches!(guard, Expr::Const(_)));
+    if let Some(at) = branches.iter().position(|(guard, _)| is_true(guard)) {
+        let taken = branches.drain(at..).next();
+        **otherwise = taken.map_or_else(Expr::truth, |(_, result)| result);
+    }
+    if branches.is_empty() {
+        *expr = std::mem::replace(&mut **otherwise, Expr::truth());
+    }
+}
+
+/// Operands of AND and OR that are constant decide, or say nothing.
+fn fold_junction(expr: &mut Expr) {
     let (parts, absorbing) = match expr {
         Expr::And(parts) => (parts, false),
         Expr::Or(parts) => (parts, true),

@@ -30,6 +30,11 @@ const KEY_WORDS: &str = "\
     when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
     xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
 
+/// True if a word cannot be the name of a function.
+pub(crate) fn is_key_word(word: &str) -> bool {
+    KEY_WORDS.split(' ').any(|key| key.eq_ignore_ascii_case(word))
+}
+
 /// Quotes a name if SQL needs it.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')

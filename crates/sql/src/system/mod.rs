@@ -30,7 +30,7 @@ pub(crate) use catalog_tables::type_named;
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
 pub use describe::Catalog;
-pub(crate) use describe::{format_type, quoted};
+pub(crate) use describe::{format_type, is_key_word, quoted};
 pub use shards::ShardFact;
 
 use crate::catalog::{ColumnDef, Table};

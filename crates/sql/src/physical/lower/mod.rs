@@ -300,7 +300,8 @@ impl Lowering {
         needed: &BTreeSet<ColumnId>,
     ) -> Result<Arc<Node>, SqlError> {
         let mut rel = rel;
-        let Some(key) = with_row_key(&mut rel) else { return self.lower(rel, needed) };
+        let key = with_row_key(&mut rel)
+            .ok_or_else(|| SqlError::unsupported("SKIP LOCKED in this query"))?;
         let below = needed.iter().copied().chain([key]).collect();
         let input = self.lower(rel, &below)?;
         let layout = input.layout.clone();
@@ -434,8 +435,7 @@ impl Lowering {
         let by = wanted.as_ref().map_or(&[][..], |wanted| wanted.by);
         let order = &sort_by(by.to_vec(), &columns)?[..];
         let (filtered, rows) = (filter.as_ref(), wanted.and_then(|wanted| wanted.rows));
-        let locks =
-            self.locks.filter(|locks| locks.of.is_none_or(|column| columns.contains(&column)));
+        let locks = self.locks.filter(|locks| columns.contains(&locks.of));
         let is_locked = locks.is_some();
         // A row that is locked is read itself.
         let wanted = Some(&reads[..]).filter(|_| !is_locked);
