@@ -43,7 +43,7 @@ fn fold_one(expr: &mut Expr) {
     }
 }
 
-/// What stands behind the first constant of COALESCE is not reached.
+/// The arguments of COALESCE behind the first constant are not reached.
 fn fold_coalesce(expr: &mut Expr) {
     let Expr::Coalesce(parts) = expr else { return };
     parts.retain(|part| !matches!(part, Expr::Const(Datum::Null)));
