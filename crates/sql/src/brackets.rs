@@ -47,7 +47,7 @@ pub(crate) fn places(tokens: &[TokenWithSpan]) -> Places {
                     let is_last = tokens.get(at + 1).is_none_or(|t| t.token == Token::RParen);
                     if is_in && !is_last && !continues(at + 1) {
                         found.lists.push(*outer);
-                    } else if !is_in && continues(at + 1) && !is_call(tokens, *outer) {
+                    } else if continues(at + 1) && !is_call(tokens, *outer) {
                         found.queries.push(opened);
                     }
                 }

@@ -345,6 +345,7 @@ impl Binder {
 
     /// Sorts a query by its outputs.
     fn sort_outputs(&mut self, bound: Bound, order: &Order<'_>) -> Result<Bound, SqlError> {
+        let mut bound = bound;
         let mut by = Vec::with_capacity(order.by.len());
         for item in order.by {
             let (descending, nulls_first) = direction(item)?;
@@ -366,7 +367,12 @@ impl Binder {
                     .detail("Only result column names can be used, not expressions or functions.")),
                 };
             };
-            by.push(SortKey { column: bound.outputs[at].id, descending, nulls_first });
+            let output = &mut bound.outputs[at];
+            let column = output.id;
+            if std::mem::take(&mut output.unknown) {
+                self.give_type(&mut bound.rel, column, Type::Text)?;
+            }
+            by.push(SortKey { column, descending, nulls_first });
         }
         let rel = match by.is_empty() {
             true => bound.rel,
