@@ -229,7 +229,7 @@ pub(crate) fn change(
 
 impl Binder {
     /// Creates a column like another one.
-    fn copied(&mut self, id: ColumnId) -> ColumnId {
+    pub(super) fn copied(&mut self, id: ColumnId) -> ColumnId {
         self.columns.push(self.columns[id].clone());
         self.columns.len() - 1
     }

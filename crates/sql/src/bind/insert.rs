@@ -1,6 +1,6 @@
 //! INSERT: the rows to insert, from values or from a query.
 
-use super::on_conflict::OnConflict;
+use super::on_conflict::{Action, OnConflict};
 use super::query::Query;
 use super::target::{assigned_column, target_columns};
 use super::{Binder, Relation};
@@ -155,61 +155,73 @@ pub(crate) fn insert(
     };
     let alias = table_alias.as_ref().map_or(table.name.clone(), |alias| names::fold(&alias.alias));
     let relation = binder.table_columns(table.clone(), &alias, false);
-    let layout = ids(&relation);
+    let existing = ids(&relation);
     binder.level().relations.push(relation);
-    let returning = returning.as_ref().map(|items| binder.returning(items)).transpose()?.map(
-        |(columns, exprs)| {
-            let reads = exprs.iter().any(reads_tables);
-            (columns, exprs, reads)
-        },
-    );
-    let computes = returning.as_ref().is_some_and(|(.., reads)| *reads);
-    let conflict = match on {
-        None => OnConflict::Fail,
-        Some(ast::OnInsert::OnConflict(on)) => binder.on_conflict(on, &table, &layout)?,
+    let action = match on {
+        None => Action::Fail,
+        Some(ast::OnInsert::OnConflict(on)) => binder.on_conflict(on, &table)?,
         Some(_) => return Err(syntax("ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT")),
     };
-    if computes && matches!(conflict, OnConflict::Update { .. }) {
-        let what = "a subquery in RETURNING of INSERT … ON CONFLICT DO UPDATE";
-        return Err(SqlError::unsupported(what));
+    // RETURNING names the columns of the row as it is written.
+    let written: Vec<ColumnId> = existing.iter().map(|id| binder.copied(*id)).collect();
+    for (column, id) in binder.level().relations[0].columns.iter_mut().zip(&written) {
+        column.id = *id;
     }
-    let (mut returning_columns, mut returned) = (None, Vec::new());
-    if let Some((columns, exprs, _)) = returning {
-        (returning_columns, returned) = (Some(columns), exprs);
-    }
+    let (columns, mut returned) = match returning {
+        None => (None, Vec::new()),
+        Some(items) => {
+            let (columns, exprs) = binder.returning(items)?;
+            (Some(columns), exprs)
+        }
+    };
+    let computes = returned.iter().any(reads_tables);
     let is_plain = query.is_none() && !computes && !rows.iter().flatten().any(reads_tables);
-    let source = if is_plain {
-        Source::Values(rows)
+    let updates_by_plan = match &action {
+        Action::Update(update) => computes || update.needs_plan(reads_tables),
+        _ => false,
+    };
+    let (conflict, source) = if is_plain && !updates_by_plan {
+        (action.evaluated(&existing), Source::Values(rows))
     } else {
+        let proposed = match updates_by_plan {
+            true => existing.iter().map(|id| binder.copied(*id)).collect(),
+            false => written.clone(),
+        };
         let mut rel = match (query, rows) {
             (Some(query), mut rows) => {
                 let row = rows.pop().unwrap_or_default();
-                let outputs = layout.iter().copied().zip(row).collect();
+                let outputs = proposed.iter().copied().zip(row).collect();
                 Rel::Project { input: Box::new(query), outputs }
             }
-            (None, rows) => Rel::Values { columns: layout.clone(), rows },
+            (None, rows) => Rel::Values { columns: proposed.clone(), rows },
         };
-        let mut outputs = layout.clone();
+        let mut outputs = proposed.clone();
+        let conflict = match action {
+            Action::Update(update) if updates_by_plan => {
+                let planned =
+                    binder.planned_update(update, &table, (rel, &proposed), &existing, &written)?;
+                (rel, outputs) = (planned.rel, planned.outputs);
+                planned.action
+            }
+            action => action.evaluated(&existing),
+        };
         if computes {
-            let mut computed: Vec<_> = layout.iter().map(|id| (*id, Expr::Column(*id))).collect();
-            for (column, expr) in returning_columns
-                .iter()
-                .flat_map(|all| all.iter())
-                .zip(std::mem::take(&mut returned))
-            {
+            let exprs = std::mem::take(&mut returned);
+            let mut computed = Vec::with_capacity(exprs.len());
+            for (column, expr) in columns.iter().flat_map(|all| all.iter()).zip(exprs) {
                 let id = binder.computed(&column.name, column.ty);
                 computed.push((id, expr));
                 outputs.push(id);
             }
-            rel = Rel::Project { input: Box::new(rel), outputs: computed };
+            rel = binder.also(rel, computed);
         }
         let params = binder.params.clone();
         let query = Query { locks, ..binder.finish(rel.with_all(definitions), outputs) };
         binder = Binder::new(&params);
-        Source::Query(query)
+        (conflict, Source::Query(query))
     };
-    let returning = returning_columns.map(|columns| {
-        let placed = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| at(expr, &layout)).collect();
+    let returning = columns.map(|columns| {
+        let placed = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| at(expr, &written)).collect();
         Returning { columns, exprs: (!computes).then(|| placed(returned)) }
     });
     Ok(Insert { table, source, conflict, returning, params: binder.param_types() })

@@ -1,13 +1,29 @@
 //! ON CONFLICT of INSERT.
+//!
+//! The new values of DO UPDATE are expressions over the existing row and the one that was to be
+//! inserted. If they read tables, or if RETURNING does, the source of the INSERT computes them
+//! before the first row is written:
+//!
+//! ```text
+//! outputs of RETURNING, over the row as it will be
+//!   └─ new values
+//!        └─ whether a row exists, and whether it is changed: WHERE
+//!             └─ the rows to insert ⟕ the table, on the key
+//! ```
+//!
+//! A row that the statement itself inserts cannot be changed by it, so that the rows from before
+//! are all that it may change.
 
 use super::Binder;
 use super::insert::{at, ids};
 use super::target::target_columns;
 use crate::catalog::Table;
+use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::Expr;
-use crate::logical::ColumnId;
+use crate::expr::{Compare, Expr};
+use crate::logical::{ColumnId, JoinKind, Rel};
 use crate::names;
+use crate::types::Type;
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -17,27 +33,91 @@ pub(crate) enum OnConflict {
     Fail,
     /// The key whose conflicts are ignored; `None` for all keys.
     Nothing(Option<Option<usize>>),
-    /// Changes the existing row. Its values stand before those of the row that was to be inserted.
+    /// Changes the columns of the existing row.
     Update {
         index: Option<usize>,
-        assignments: Vec<(usize, Expr)>,
-        filter: Option<Expr>,
+        columns: Vec<usize>,
+        values: NewValues,
     },
 }
 
+/// The new values of DO UPDATE.
+#[derive(Debug)]
+pub(crate) enum NewValues {
+    /// Expressions over the values of the existing row and those of the row that was to be
+    /// inserted; changes nothing if the filter does not hold.
+    Exprs { values: Vec<Expr>, filter: Option<Expr> },
+    /// Computed by the source: whether a row exists, whether it is changed, and the values.
+    Computed,
+}
+
+/// A bound action at a row whose key exists.
+pub(super) enum Action {
+    Fail,
+    Nothing(Option<Option<usize>>),
+    Update(Update),
+}
+
+/// A bound DO UPDATE.
+pub(super) struct Update {
+    index: Option<usize>,
+    /// The columns of the row that was to be inserted.
+    excluded: Vec<ColumnId>,
+    assignments: Vec<(usize, Expr)>,
+    filter: Option<Expr>,
+}
+
+/// A DO UPDATE that the source of the INSERT computes.
+pub(super) struct Planned {
+    pub(super) action: OnConflict,
+    pub(super) rel: Rel,
+    /// The row to insert, whether a row exists, whether it is changed, and the new values.
+    pub(super) outputs: Vec<ColumnId>,
+}
+
+impl Action {
+    /// Returns the action, with values that the running statement evaluates over the columns of
+    /// both rows.
+    pub(super) fn evaluated(self, existing: &[ColumnId]) -> OnConflict {
+        match self {
+            Action::Fail => OnConflict::Fail,
+            Action::Nothing(index) => OnConflict::Nothing(index),
+            Action::Update(update) => update.evaluated(existing),
+        }
+    }
+}
+
+impl Update {
+    /// True if its values can be computed by a plan alone.
+    pub(super) fn needs_plan(&self, reads: impl Fn(&Expr) -> bool) -> bool {
+        self.assignments.iter().map(|(_, value)| value).chain(&self.filter).any(reads)
+    }
+
+    fn evaluated(self, existing: &[ColumnId]) -> OnConflict {
+        let layout = [existing, &self.excluded].concat();
+        let (columns, values): (Vec<_>, Vec<_>) = self.assignments.into_iter().unzip();
+        let values = values.into_iter().map(|value| at(value, &layout)).collect();
+        let filter = self.filter.map(|filter| at(filter, &layout));
+        OnConflict::Update {
+            index: self.index,
+            columns,
+            values: NewValues::Exprs { values, filter },
+        }
+    }
+}
+
 impl Binder {
-    /// Binds ON CONFLICT; the relation in scope, with these columns, is the table.
+    /// Binds ON CONFLICT; the relation in scope is the table.
     pub(super) fn on_conflict(
         &mut self,
         on: &ast::OnConflict,
         table: &Arc<Table>,
-        existing: &[ColumnId],
-    ) -> Result<OnConflict, SqlError> {
+    ) -> Result<Action, SqlError> {
         let ast::OnConflict { conflict_target, action } = on;
         let index = conflict_index(table, conflict_target.as_ref())?;
         let ast::OnConflictAction::DoUpdate(ast::DoUpdate { assignments, selection }) = action
         else {
-            return Ok(OnConflict::Nothing(index));
+            return Ok(Action::Nothing(index));
         };
         let Some(index) = index else {
             let message =
@@ -45,25 +125,91 @@ impl Binder {
             return Err(SqlError::new(state::SYNTAX, message)
                 .hint("For example, ON CONFLICT (column_name)."));
         };
-        let excluded = self.table_columns(table.clone(), "excluded", false);
-        let layout = [existing, &ids(&excluded)].concat();
-        self.level().relations.push(excluded);
+        let relation = self.table_columns(table.clone(), "excluded", false);
+        let excluded = ids(&relation);
+        self.level().relations.push(relation);
         self.begin_clause("UPDATE", false);
         let assignments = self.assignments(table, assignments, None)?;
         self.begin_clause("WHERE", false);
         let filter = selection.as_ref().map(|expr| self.bind_bool(expr, "WHERE")).transpose()?;
         self.end_clause();
         self.level().relations.pop();
-        let mut exprs = assignments.iter().map(|(_, value)| value).chain(&filter);
-        if exprs.any(Expr::has_subquery) {
-            return Err(SqlError::unsupported("a subquery in ON CONFLICT DO UPDATE"));
+        Ok(Action::Update(Update { index, excluded, assignments, filter }))
+    }
+
+    /// Adds what DO UPDATE does to the plan of the rows to insert, whose columns are the proposed
+    /// ones. Those of the existing row and of the row as it will be written have ids already.
+    pub(super) fn planned_update(
+        &mut self,
+        update: Update,
+        table: &Arc<Table>,
+        (rel, proposed): (Rel, &[ColumnId]),
+        existing: &[ColumnId],
+        written: &[ColumnId],
+    ) -> Result<Planned, SqlError> {
+        let Update { index, excluded, assignments, filter } = update;
+        let renamed = excluded.iter().zip(proposed).map(|(id, of)| (*id, Expr::Column(*of)));
+        let rel = Rel::Project { input: Box::new(rel), outputs: renamed.collect() };
+        // The existing row.
+        let key = match index {
+            Some(at) => &table.indexes[at],
+            None => table.primary.as_ref().ok_or_else(|| SqlError::corrupted("no primary key"))?,
+        };
+        let mut equal = Vec::with_capacity(key.columns.len());
+        for part in &key.columns {
+            let column = part.column as usize;
+            if column >= existing.len() {
+                return Err(SqlError::unsupported("a subquery beside ON CONFLICT of expressions"));
+            }
+            let sides = (Expr::Column(excluded[column]), Expr::Column(existing[column]));
+            equal.push(Expr::Compare(Compare::Eq, Box::new(sides)));
         }
-        let place = |(column, value)| (column, at(value, &layout));
-        Ok(OnConflict::Update {
-            index,
-            assignments: assignments.into_iter().map(place).collect(),
-            filter: filter.map(|filter| at(filter, &layout)),
-        })
+        let timestamp = self.computed(super::COMMIT_TIMESTAMP, Type::TimestampTz);
+        let columns = existing.iter().copied().chain([timestamp]).collect();
+        let scan = Rel::Scan { table: table.clone(), columns };
+        let found = self.computed("found", Type::Bool);
+        let mut kept: Vec<_> = existing.iter().map(|id| (*id, Expr::Column(*id))).collect();
+        kept.push((found, Expr::truth()));
+        let scan = Rel::Project { input: Box::new(scan), outputs: kept };
+        let rel = rel.join(JoinKind::Left, scan, Expr::And(equal));
+        // Whether it is changed, and its new values.
+        let case = |when: Expr, then: Expr, otherwise: Expr| Expr::Case {
+            branches: vec![(when, then)],
+            otherwise: Box::new(otherwise),
+        };
+        let exists = Expr::IsNull(Box::new(Expr::Column(found)), true);
+        let changes = self.computed("changes", Type::Bool);
+        let changed =
+            case(exists, filter.unwrap_or_else(Expr::truth), Expr::Const(Datum::Bool(false)));
+        let rel = self.also(rel, vec![(changes, changed)]);
+        let mut outputs = [&excluded[..], &[found, changes]].concat();
+        let mut values = Vec::with_capacity(assignments.len());
+        let mut after = existing.to_vec();
+        let mut assigned = Vec::with_capacity(assignments.len());
+        for (column, value) in assignments {
+            let id = self.copied(existing[column]);
+            values.push((id, case(Expr::Column(changes), value, Expr::Const(Datum::Null))));
+            outputs.push(id);
+            after[column] = id;
+            assigned.push(column);
+        }
+        let rel = self.also(rel, values);
+        // The row as it will be.
+        let mut rows = Vec::with_capacity(after.len());
+        for ((after, before), id) in after.iter().zip(&excluded).zip(written) {
+            let either = (Expr::Column(*after), Expr::Column(*before));
+            rows.push((*id, case(Expr::Column(changes), either.0, either.1)));
+        }
+        let rel = self.also(rel, rows);
+        let action = OnConflict::Update { index, columns: assigned, values: NewValues::Computed };
+        Ok(Planned { action, rel, outputs })
+    }
+
+    /// Adds columns to a relation.
+    pub(super) fn also(&self, rel: Rel, added: Vec<(ColumnId, Expr)>) -> Rel {
+        let passed = rel.columns().into_iter().map(|id| (id, Expr::Column(id)));
+        let outputs = passed.chain(added).collect();
+        Rel::Project { input: Box::new(rel), outputs }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs INSERT.
 
 use super::{Changed, all_rows, locked_row};
-use crate::bind::{self, OnConflict, Returning};
+use crate::bind::{self, NewValues, OnConflict, Returning};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -92,8 +92,8 @@ impl Insert {
             Source::Query(plan) => {
                 let (rows, _held) = all_rows(plan, txn, scope, actuals).await?;
                 for mut row in rows {
-                    let returned = row.split_off(self.table.columns.len());
-                    self.insert(txn, row, returned, &mut running).await?;
+                    let computed = row.split_off(self.table.columns.len());
+                    self.insert(txn, row, computed, &mut running).await?;
                 }
             }
         }
@@ -119,11 +119,21 @@ impl Insert {
         Ok(())
     }
 
+    /// Returns the outputs of RETURNING among what the source computed with a row.
+    fn returned(&self, mut computed: Vec<Datum>) -> Vec<Datum> {
+        match &self.conflict {
+            OnConflict::Update { columns, values: NewValues::Computed, .. } => {
+                computed.split_off(2 + columns.len())
+            }
+            _ => computed,
+        }
+    }
+
     async fn insert(
         &self,
         txn: &mut dyn Transaction,
         row: Vec<Datum>,
-        returned: Vec<Datum>,
+        computed: Vec<Datum>,
         running: &mut Running<'_>,
     ) -> Result<(), SqlError> {
         let table = &*self.table;
@@ -134,7 +144,7 @@ impl Insert {
                     table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
                 running.touched.insert(kv::to_key(key));
             }
-            return self.take(&row, returned, running);
+            return self.take(&row, self.returned(computed), running);
         };
         // The key that is named decides, even if the row conflicts in another one as well.
         let named = match &self.conflict {
@@ -147,7 +157,7 @@ impl Insert {
         };
         match &self.conflict {
             OnConflict::Nothing(index) if index.is_none_or(|index| index == clash.index) => Ok(()),
-            OnConflict::Update { index, assignments, filter } if *index == clash.index => {
+            OnConflict::Update { index, columns, values } if *index == clash.index => {
                 if running.touched.contains(&clash.key) {
                     let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                     return Err(SqlError::new(state::CARDINALITY_VIOLATION, message)
@@ -157,21 +167,45 @@ impl Insert {
                     let message = "a unique index names a row that is not there";
                     return Err(SqlError::corrupted(message));
                 };
-                let both = [old.as_slice(), &row].concat();
-                if let Some(filter) = filter
-                    && !filter.holds(&both, running.scope)?
-                {
+                let Some(made) = new_values(values, &old, &row, &computed, running.scope)? else {
                     return Ok(());
-                }
+                };
                 let mut new = old.clone();
-                for (column, value) in assignments {
-                    new[*column] = value.eval(&both, running.scope)?;
+                for (column, value) in columns.iter().zip(made) {
+                    new[*column] = value;
                 }
                 write::update(txn, table, &clash.key, &old, &new).await?;
                 running.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
-                self.take(&new, returned, running)
+                self.take(&new, self.returned(computed), running)
             }
             _ => Err(write::duplicate(table, clash.index, &row)),
+        }
+    }
+}
+
+/// Returns the new values of an existing row; `None` if it stays as it is.
+fn new_values(
+    values: &NewValues,
+    old: &[Datum],
+    row: &[Datum],
+    computed: &[Datum],
+    scope: &Scope<'_>,
+) -> Result<Option<Vec<Datum>>, SqlError> {
+    match (values, computed) {
+        (NewValues::Exprs { values, filter }, _) => {
+            let both = [old, row].concat();
+            match filter {
+                Some(filter) if !filter.holds(&both, scope)? => Ok(None),
+                _ => expr::evaluate(values, &both, scope).map(Some),
+            }
+        }
+        (NewValues::Computed, [Datum::Bool(true), Datum::Bool(true), values @ ..]) => {
+            Ok(Some(values.to_vec()))
+        }
+        (NewValues::Computed, [Datum::Bool(true), ..]) => Ok(None),
+        // The transaction would have to read another state than its own query did.
+        (NewValues::Computed, _) => {
+            Err(SqlError::corrupted("a row exists that the query of its statement did not find"))
         }
     }
 }
