@@ -534,10 +534,12 @@ impl Binder {
         }
         let needle = self.bind(needle)?;
         let mut items = list.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>, _>>()?;
-        // What names no column has one type together with the needle, if there is one.
+        // Several values that name no column have one type together with the needle, if there is
+        // one.
         let alone = items.iter().filter(|item| item.expr.names_none()).cloned();
         let alone: Vec<Typed> = std::iter::once(needle.clone()).chain(alone).collect();
-        if let Ok(Some(ty)) = self.meet(&alone)
+        if alone.len() > 2
+            && let Ok(Some(ty)) = self.meet(&alone)
             && alone.iter().any(|item| item.ty != Some(ty))
         {
             for item in items.iter_mut().filter(|item| item.expr.names_none()) {

@@ -53,7 +53,8 @@ impl Binder {
         }
     }
 
-    /// Returns the common type of several expressions.
+    /// Returns the common type of several expressions. It has a length or a scale only if all of
+    /// them have it; literals and parameters have none.
     pub(crate) fn meet(&self, all: &[Typed]) -> Result<Option<Type>, SqlError> {
         let mut met: Option<Type> = None;
         for ty in all.iter().filter_map(|typed| self.type_of(typed)) {
@@ -70,7 +71,8 @@ impl Binder {
                 }
             });
         }
-        Ok(met)
+        let is_free = |typed: &Typed| self.type_of(typed).is_none();
+        Ok(if all.iter().any(is_free) { met.map(Type::unlimited) } else { met })
     }
 
     /// Returns the common type of the parts of a construct, which an error names.
