@@ -1,33 +1,98 @@
-//! Brackets of queries and joins, which the parser reads in fewer places than PostgreSQL does.
+//! The tokens of a statement as the parser can read them: it reads brackets of queries and joins in
+//! fewer places than PostgreSQL does, and IS DISTINCT FROM otherwise.
 
+use crate::dialect::{DISTINCT_FROM, EXPRESSION, NOT_DISTINCT_FROM};
 use crate::parse::is_word;
 use crate::system;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The words behind a query in brackets that continue it.
-const BEHIND_QUERY: [&str; 7] =
-    ["union", "intersect", "except", "order", "limit", "offset", "fetch"];
+const BEHIND_QUERY: [&str; 8] =
+    ["union", "intersect", "except", "order", "limit", "offset", "fetch", "for"];
+
+/// Rewrites the tokens. Returns the number of pairs of brackets that were added.
+pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> usize {
+    join_distinct(tokens);
+    let added = close_joins(tokens);
+    let lists = places(tokens).lists;
+    let mark = |open: usize| (open + 1, Token::CustomBinaryOperator(EXPRESSION.to_owned()));
+    insert(tokens, lists.into_iter().map(mark).collect());
+    added
+}
+
+/// Returns the places, in order, where a query begins that the parser would take for an expression.
+pub(crate) fn queries(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    places(tokens).queries
+}
+
+/// Makes one operator of IS [NOT] DISTINCT FROM.
+fn join_distinct(tokens: &mut Vec<TokenWithSpan>) {
+    let length = |rest: &[TokenWithSpan]| {
+        let starts = |words: &[&str]| {
+            rest.len() > words.len() && words.iter().zip(rest).all(|(word, t)| is_word(t, word))
+        };
+        match () {
+            () if starts(&["is", "distinct", "from"]) => Some((3, DISTINCT_FROM)),
+            () if starts(&["is", "not", "distinct", "from"]) => Some((4, NOT_DISTINCT_FROM)),
+            () => None,
+        }
+    };
+    if !tokens.iter().any(|token| is_word(token, "distinct")) {
+        return;
+    }
+    let (mut at, mut made) = (0, Vec::with_capacity(tokens.len()));
+    while at < tokens.len() {
+        let token = tokens[at].clone();
+        match length(&tokens[at..]) {
+            Some((words, name)) => {
+                let operator = Token::CustomBinaryOperator(name.to_owned());
+                made.push(TokenWithSpan::new(operator, token.span));
+                at += words;
+            }
+            None => {
+                made.push(token);
+                at += 1;
+            }
+        }
+    }
+    *tokens = made;
+}
+
+/// Inserts tokens before places, in order of these.
+fn insert(tokens: &mut Vec<TokenWithSpan>, mut marks: Vec<(usize, Token)>) {
+    if marks.is_empty() {
+        return;
+    }
+    marks.sort_by_key(|(at, _)| *at);
+    let mut made = Vec::with_capacity(tokens.len() + marks.len());
+    let mut marks = marks.into_iter().peekable();
+    for (at, token) in tokens.drain(..).enumerate() {
+        while let Some((_, mark)) = marks.next_if(|(place, _)| *place == at) {
+            made.push(TokenWithSpan::new(mark, token.span));
+        }
+        made.push(token);
+    }
+    *tokens = made;
+}
 
 /// Places that the parser would misread, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+struct Places {
     /// Where a query begins that it would take for an expression: VALUES behind a bracket, and a
     /// query in brackets that continues behind them, as `((SELECT 1) UNION SELECT 2)`.
-    pub(crate) queries: Vec<usize>,
+    queries: Vec<usize>,
     /// Where a list opens behind IN that it would take for a query: `((SELECT 1), 2)`.
-    pub(crate) lists: Vec<usize>,
+    lists: Vec<usize>,
 }
 
 /// Finds the places in a statement.
-pub(crate) fn places(tokens: &[TokenWithSpan]) -> Places {
-    let begins = |at: usize| {
-        let token = tokens.get(at);
-        token.is_some_and(|token| ["select", "with", "values"].iter().any(|w| is_word(token, w)))
-    };
-    let continues = |at: usize| {
-        let token = tokens.get(at);
-        token.is_some_and(|token| BEHIND_QUERY.iter().any(|word| is_word(token, word)))
-    };
+fn places(tokens: &[TokenWithSpan]) -> Places {
+    let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
+    let opens = |at: usize| tokens.get(at).is_some_and(|token| token.token == Token::LParen);
+    // A column may be called values.
+    let is_values = |at: usize| is(at, "values") && opens(at + 1);
+    let begins = |at: usize| is(at, "select") || is(at, "with") || is_values(at);
+    let continues = |at: usize| BEHIND_QUERY.iter().any(|word| is(at, word));
     // The brackets that are open, and whether a query begins in them.
     let mut open: Vec<(usize, bool)> = Vec::new();
     let mut found = Places::default();
@@ -52,7 +117,7 @@ pub(crate) fn places(tokens: &[TokenWithSpan]) -> Places {
                     }
                 }
             }
-            _ if at > 0 && is_word(token, "values") && tokens[at - 1].token == Token::LParen => {
+            _ if at > 0 && tokens[at - 1].token == Token::LParen && is_values(at) => {
                 found.queries.push(at);
             }
             _ => {}
@@ -67,7 +132,10 @@ pub(crate) fn places(tokens: &[TokenWithSpan]) -> Places {
 fn is_call(tokens: &[TokenWithSpan], bracket: usize) -> bool {
     let Some(before) = bracket.checked_sub(1) else { return false };
     match &tokens[before].token {
-        Token::Word(word) => word.quote_style.is_some() || !system::is_key_word(&word.value),
+        Token::Word(word) => {
+            let is_operator = ["by", "zone"].iter().any(|w| is_word(&tokens[before], w));
+            word.quote_style.is_some() || !is_operator && !system::is_key_word(&word.value)
+        }
         _ => false,
     }
 }
@@ -82,25 +150,11 @@ struct Pending {
 
 /// Adds the brackets that PostgreSQL leaves out around the right side of a join:
 /// `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`. Returns the number of pairs.
-pub(crate) fn close_joins(tokens: &mut Vec<TokenWithSpan>) -> usize {
+fn close_joins(tokens: &mut Vec<TokenWithSpan>) -> usize {
     let pairs = missing(tokens);
-    if pairs.is_empty() {
-        return 0;
-    }
-    let mut marks: Vec<(usize, Token)> = Vec::with_capacity(pairs.len() * 2);
-    for &(open, close) in &pairs {
-        marks.extend([(open, Token::LParen), (close, Token::RParen)]);
-    }
-    marks.sort_by_key(|(at, _)| *at);
-    let mut marks = marks.into_iter().peekable();
-    let mut closed = Vec::with_capacity(tokens.len() + pairs.len() * 2);
-    for (at, token) in tokens.drain(..).enumerate() {
-        while let Some((_, mark)) = marks.next_if(|(place, _)| *place == at) {
-            closed.push(TokenWithSpan::new(mark, token.span));
-        }
-        closed.push(token);
-    }
-    *tokens = closed;
+    let marks =
+        pairs.iter().flat_map(|&(open, close)| [(open, Token::LParen), (close, Token::RParen)]);
+    insert(tokens, marks.collect());
     pairs.len()
 }
 
@@ -113,7 +167,8 @@ fn missing(tokens: &[TokenWithSpan]) -> Vec<(usize, usize)> {
         match &token.token {
             Token::LParen => levels.push(Vec::new()),
             Token::RParen if levels.len() > 1 => drop(levels.pop()),
-            Token::Word(_) => {
+            // Any word may name a column behind a period.
+            Token::Word(_) if at == 0 || tokens[at - 1].token != Token::Period => {
                 let Some(pending) = levels.last_mut() else { continue };
                 if is_word(token, "join") {
                     if let Some(outer) = pending.last_mut() {
@@ -137,8 +192,8 @@ fn missing(tokens: &[TokenWithSpan]) -> Vec<(usize, usize)> {
 }
 
 /// The words that end FROM.
-const ENDS: [&str; 9] =
-    ["select", "from", "where", "group", "having", "order", "union", "set", "returning"];
+const ENDS: [&str; 8] =
+    ["select", "from", "where", "group", "having", "order", "union", "returning"];
 
 /// True if the words before JOIN are CROSS, or NATURAL with the kind of the join.
 fn is_unconditional(before: &[TokenWithSpan]) -> bool {
@@ -163,7 +218,7 @@ mod tests {
 
     fn closed(sql: &str) -> String {
         let mut all = tokens(sql);
-        close_joins(&mut all);
+        rewrite(&mut all);
         let texts: Vec<String> = all.iter().map(|token| token.token.to_string()).collect();
         texts.join(" ")
     }
@@ -186,6 +241,10 @@ mod tests {
                 "FROM a JOIN ( b LEFT JOIN ( c JOIN d ON x ) ON y ) USING ( z ) WHERE w",
             ),
             ("FROM a JOIN b NATURAL JOIN c ON x", "FROM a JOIN ( b NATURAL JOIN c ) ON x"),
+            (
+                "FROM a JOIN b JOIN c ON b . set = c . from ON z",
+                "FROM a JOIN ( b JOIN c ON b . set = c . from ) ON z",
+            ),
             (
                 "FROM a JOIN b JOIN c ON x LEFT JOIN d ON y ON z",
                 "FROM a JOIN ( b JOIN c ON x LEFT JOIN d ON y ) ON z",
@@ -211,6 +270,8 @@ mod tests {
             "SELECT array_agg((SELECT 1) ORDER BY a)",
             "(SELECT 1) ORDER BY 1",
             "INSERT INTO t VALUES (1)",
+            "SELECT max(values) FROM t",
+            "SELECT 1 ORDER BY (SELECT 1)",
         ] {
             assert_eq!(places(expression), [0; 0], "{expression}");
         }

@@ -7,9 +7,9 @@
 //! the statement when there are far too many for its length. What PostgreSQL accepts takes fewer
 //! than one for each token, however deep it is; only errors inside nested alternatives take more.
 
-use crate::brackets::{self, Places};
+use crate::brackets;
 use crate::parse::is_word;
-use sqlparser::ast::{Expr, Statement, UnaryOperator};
+use sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value};
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -34,20 +34,21 @@ pub(crate) struct Bounded {
     left: Cell<u64>,
     /// The statements that may still begin.
     statements: Cell<u32>,
-    places: Places,
+    /// The places where a query begins although the parser expects an expression, in order.
+    queries: Vec<usize>,
 }
 
 impl Bounded {
     /// The dialect for a statement.
     pub(crate) fn of(tokens: &[TokenWithSpan]) -> Self {
-        Bounded { places: brackets::places(tokens), ..Bounded::for_tokens(tokens.len()) }
+        Bounded { queries: brackets::queries(tokens), ..Bounded::for_tokens(tokens.len()) }
     }
 
     /// The dialect for an expression of at most this many tokens, which contains no query.
     pub(crate) fn for_tokens(count: usize) -> Self {
         let looks = (count as u64).saturating_mul(LOOKS_PER_TOKEN).max(LEAST_LOOKS);
         let (left, statements) = (Cell::new(looks), Cell::new(MOST_STATEMENTS));
-        Bounded { postgres: PostgreSqlDialect {}, left, statements, places: Places::default() }
+        Bounded { postgres: PostgreSqlDialect {}, left, statements, queries: Vec::new() }
     }
 
     /// True if the parser stopped because of the bound.
@@ -56,38 +57,32 @@ impl Bounded {
     }
 }
 
-/// Parses IS [NOT] DISTINCT FROM. The parser takes all that follows for its right side: AND, too.
-fn parse_distinct(
-    parser: &mut Parser,
-    left: &Expr,
-    precedence: u8,
-) -> Option<Result<Expr, ParserError>> {
-    let negated = is_word(parser.peek_nth_token_ref(1), "not");
-    let at = 1 + usize::from(negated);
-    let words = [(at, "distinct"), (at + 1, "from")];
-    if !words.iter().all(|(at, word)| is_word(parser.peek_nth_token_ref(*at), word)) {
-        return None;
-    }
-    for _ in 0..at + 2 {
-        parser.next_token();
-    }
-    Some(parser.parse_subexpr(precedence).map(|right| {
-        let sides = (Box::new(left.clone()), Box::new(right));
-        match negated {
-            true => Expr::IsNotDistinctFrom(sides.0, sides.1),
-            false => Expr::IsDistinctFrom(sides.0, sides.1),
-        }
-    }))
+/// An operator that stands for IS DISTINCT FROM in the tokens of a statement. The parser would take
+/// all that follows for its right side: AND, too.
+pub(crate) const DISTINCT_FROM: &str = "IS DISTINCT FROM";
+/// An operator that stands for IS NOT DISTINCT FROM.
+pub(crate) const NOT_DISTINCT_FROM: &str = "IS NOT DISTINCT FROM";
+/// A token before the first expression of a list that the parser would take for a query.
+pub(crate) const EXPRESSION: &str = "an expression";
+
+fn is_operator(token: &Token, name: &str) -> bool {
+    matches!(token, Token::CustomBinaryOperator(operator) if operator == name)
 }
 
-/// Parses a list of expressions behind IN, whose bracket is at a place.
-fn parse_list(parser: &mut Parser, open: usize) -> Result<Vec<Expr>, ParserError> {
-    while parser.index() <= open {
-        parser.next_token();
-    }
-    let list = parser.parse_comma_separated(Parser::parse_expr)?;
-    parser.expect_token(&Token::RParen)?;
-    Ok(list)
+/// Turns an operator that stands for IS [NOT] DISTINCT FROM into what it stands for.
+pub(crate) fn settle_distinct(expr: &mut Expr) {
+    let Expr::BinaryOp { op: BinaryOperator::Custom(name), .. } = expr else { return };
+    let is_same = match name.as_str() {
+        DISTINCT_FROM => false,
+        NOT_DISTINCT_FROM => true,
+        _ => return,
+    };
+    let nothing = Expr::value(Value::Null);
+    let Expr::BinaryOp { left, right, .. } = std::mem::replace(expr, nothing) else { return };
+    *expr = match is_same {
+        true => Expr::IsNotDistinctFrom(left, right),
+        false => Expr::IsDistinctFrom(left, right),
+    };
 }
 
 /// The prefix of a lower bound behind BETWEEN SYMMETRIC.
@@ -220,32 +215,17 @@ impl Dialect for Bounded {
             0 => Some(Err(ParserError::RecursionLimitExceeded)),
             left => {
                 self.left.set(left - 1);
-                if self.places.queries.binary_search(&parser.index()).is_ok() {
+                if self.queries.binary_search(&parser.index()).is_ok() {
                     return Some(parser.parse_query().map(Expr::Subquery));
+                }
+                if is_operator(&parser.peek_token_ref().token, EXPRESSION) {
+                    parser.next_token();
+                    return Some(parser.parse_prefix());
                 }
                 self.parse_sign(parser)
                     .or_else(|| parse_symmetric(parser, self.prec_value(Precedence::Between)))
             }
         }
-    }
-
-    fn parse_infix(
-        &self,
-        parser: &mut Parser,
-        expr: &Expr,
-        precedence: u8,
-    ) -> Option<Result<Expr, ParserError>> {
-        if is_word(parser.peek_token_ref(), "is") {
-            return parse_distinct(parser, expr, precedence);
-        }
-        let negated = is_word(parser.peek_token_ref(), "not");
-        let open = parser.index() + 1 + usize::from(negated);
-        self.places.lists.binary_search(&open).ok()?;
-        Some(parse_list(parser, open).map(|list| Expr::InList {
-            expr: Box::new(expr.clone()),
-            list,
-            negated,
-        }))
     }
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {
@@ -284,6 +264,10 @@ impl Dialect for Bounded {
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        let token = &parser.peek_token_ref().token;
+        if is_operator(token, DISTINCT_FROM) || is_operator(token, NOT_DISTINCT_FROM) {
+            return Some(Ok(self.prec_value(Precedence::Is)));
+        }
         self.postgres.get_next_precedence(parser)
     }
 

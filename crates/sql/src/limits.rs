@@ -50,6 +50,8 @@ const MOST_DIMENSIONS: usize = 100;
 /// The stack that the parser may take for each nested parenthesis, in bytes. Its recursion grows
 /// the stack by itself; types and the drop of what it has parsed do not.
 const PARENTHESIS_BYTES: usize = 32 << 10;
+/// The stack for each parenthesis of a statement with joins, whose frames are larger.
+const JOIN_BYTES: usize = 256 << 10;
 /// The stack for each operator of a chain, in bytes: it is dropped by recursion.
 const OPERATOR_BYTES: usize = 4 << 10;
 /// The most expressions that operators with a repeated operand (BETWEEN, CASE with an operand, IN)
@@ -312,6 +314,11 @@ pub(crate) fn refuse_chains(
     parentheses: usize,
 ) -> Result<Room, SqlError> {
     refuse_dimensions(tokens)?;
+    let joins = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN);
+    let of_parenthesis = match tokens.iter().any(joins) {
+        true => JOIN_BYTES,
+        false => PARENTHESIS_BYTES,
+    };
     match deepest(tokens, LONGEST_CHAIN) {
         (depth, Some(token)) if depth > LONGEST_CHAIN => {
             Err(too_deep("Operators in one chain", LONGEST_CHAIN)
@@ -319,7 +326,7 @@ pub(crate) fn refuse_chains(
                 .at(names::place(token.span.start)))
         }
         (depth, _) => Ok(Room {
-            bytes: parentheses * PARENTHESIS_BYTES + depth * OPERATOR_BYTES,
+            bytes: parentheses * of_parenthesis + depth * OPERATOR_BYTES,
             recursion: (LEAST_RECURSION + (parentheses + depth) * RECURSION_PER_LEVEL)
                 .min(MOST_RECURSION),
         }),
@@ -422,6 +429,17 @@ pub(crate) fn check_stored(statement: &Statement, levels: usize) -> Result<(), S
     Ok(())
 }
 
+/// Puts an operator behind another one into brackets: the text of `- (-5)`, which may be stored, is
+/// no comment then.
+fn separate_signs(expr: &mut Expr) {
+    if let Expr::UnaryOp { expr, .. } = expr
+        && matches!(**expr, Expr::UnaryOp { .. })
+    {
+        let inner = std::mem::replace(&mut **expr, Expr::value(sqlparser::ast::Value::Null));
+        **expr = Expr::Nested(Box::new(inner));
+    }
+}
+
 /// Turns long chains of AND, OR and UNION, which the parser nests as deep as they are long, into
 /// balanced trees. All of them are associative.
 #[derive(Default)]
@@ -436,6 +454,8 @@ impl VisitorMut for Balance {
     type Break = SqlError;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        dialect::settle_distinct(expr);
+        separate_signs(expr);
         if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
             let op = op.clone();
             balance(

@@ -82,6 +82,44 @@ fn chains_of_any_length_are_refused_by_name_or_parsed() {
 }
 
 #[test]
+fn a_long_left_side_is_neither_copied_nor_walked_without_stack() {
+    for left in [
+        format!("id {}", "+ 1 ".repeat(4_900)),
+        format!("(true {})", "and true ".repeat(10_000)),
+        format!("(select 1 {} limit 1)", "union select 1 ".repeat(900)),
+        format!("{}1", "- ".repeat(2_000)),
+        format!("{}1{}", "(select ".repeat(300), ")".repeat(300)),
+    ] {
+        for right in ["is distinct from 1", "is not distinct from 1", "in ((select 1), 2)"] {
+            let sql = format!("select {left} {right} from t");
+            assert_eq!(refused(sql), "", "{left:.20} … {right}");
+        }
+    }
+    for link in [" is distinct from 1", " in ((select 1), 1)", " not in ((select 1), 1)"] {
+        let error = refused(format!("select 1{}", link.repeat(2_000)));
+        assert!(error.is_empty() || error.starts_with("54001"), "{link}: {error}");
+    }
+}
+
+#[test]
+fn joins_inside_joins_have_stack() {
+    let tables = |times: usize| "a join ".repeat(times);
+    for times in [26, 300, 900] {
+        let without = format!("select 1 from {}a{}", tables(times), " on true".repeat(times));
+        assert_eq!(refused(without), "", "{times}");
+        let open = "a join (".repeat(times);
+        let within = format!("select 1 from {open}a join a on true{}", ") on true".repeat(times));
+        assert_eq!(refused(within), "", "{times}");
+        let (open, close) = ("(".repeat(times), ")".repeat(times));
+        assert_eq!(refused(format!("select 1 from {open}a join b on true{close}")), "", "{times}");
+        let left = format!("{}a{}", "(".repeat(times), " join b on true)".repeat(times));
+        assert_eq!(refused(format!("select 1 from {left}")), "", "{times}");
+    }
+    let deep = format!("select 1 from {}a{}", tables(2_000), " on true".repeat(2_000));
+    assert!(refused(deep).starts_with("54001"));
+}
+
+#[test]
 fn chains_of_set_operations_are_parsed_or_refused_by_name() {
     for operation in ["except", "intersect", "union", "union all"] {
         let chain = |times| format!("select 1{}", format!(" {operation} select 1").repeat(times));

@@ -185,7 +185,7 @@ fn statement(
     parentheses: usize,
 ) -> Result<Parsed, SqlError> {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let added = brackets::close_joins(&mut tokens);
+    let added = brackets::rewrite(&mut tokens);
     let parentheses = limits::check_parentheses(parentheses + added)?;
     let limits::Room { bytes, recursion } = limits::refuse_chains(&tokens, parentheses)?;
     let parse = || parse_statement(tokens, sql, parentheses, recursion);
@@ -514,11 +514,19 @@ fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> 
 
 /// Parses an expression that a descriptor stores as text.
 pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
-    Parser::new(&Bounded::for_tokens(text.len()))
+    let corrupted = |why: &dyn std::fmt::Display| {
+        SqlError::corrupted(format!("the stored expression {text}: {why}"))
+    };
+    let mut tokens = tokens(text).map_err(|error| corrupted(&error.message))?;
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    brackets::rewrite(&mut tokens);
+    let dialect = Bounded::of(&tokens);
+    let mut parser = Parser::new(&dialect)
         .with_recursion_limit(limits::STORED_RECURSION)
-        .try_with_sql(text)
-        .and_then(|mut parser| parser.parse_expr())
-        .map_err(|e| SqlError::corrupted(format!("the default {text}: {e}")))
+        .with_tokens_with_locations(tokens);
+    let mut expr = parser.parse_expr().map_err(|error| corrupted(&error))?;
+    limits::settle(&mut expr)?;
+    Ok(expr)
 }
 
 /// True if a statement runs even in a failed transaction.

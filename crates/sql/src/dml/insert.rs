@@ -119,6 +119,20 @@ impl Insert {
         Ok(())
     }
 
+    /// Fails if the source computed the outputs of RETURNING for a row whose key the statement
+    /// itself has changed since: the row is inserted, and they belong to the changed one.
+    fn check_unmoved(&self, computed: &[Datum]) -> Result<(), SqlError> {
+        let by_plan =
+            matches!(&self.conflict, OnConflict::Update { values: NewValues::Computed, .. });
+        let returns = self.returning.as_ref().is_some_and(|returning| returning.exprs.is_none());
+        if by_plan && returns && computed.first() == Some(&Datum::Bool(true)) {
+            let what =
+                "a subquery in RETURNING of a row whose key another row of the statement had";
+            return Err(SqlError::unsupported(what));
+        }
+        Ok(())
+    }
+
     /// Returns the outputs of RETURNING among what the source computed with a row.
     fn returned(&self, mut computed: Vec<Datum>) -> Vec<Datum> {
         match &self.conflict {
@@ -144,6 +158,7 @@ impl Insert {
                     table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
                 running.touched.insert(kv::to_key(key));
             }
+            self.check_unmoved(&computed)?;
             return self.take(&row, self.returned(computed), running);
         };
         // The key that is named decides, even if the row conflicts in another one as well.
