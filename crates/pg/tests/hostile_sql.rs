@@ -102,6 +102,10 @@ fn nests() -> Vec<(String, Outcome)> {
     }
     let joins = list(12, |n| format!("JOIN t t{n} ON t{n}.a = t.a"), " ");
     all.push((format!("SELECT count(*) FROM t {joins}"), Value("12")));
+    let (joins, conditions) =
+        (list(200, |n| format!("JOIN (SELECT 1) x{n}"), " "), " ON true".repeat(200));
+    all.push((format!("SELECT count(*) FROM t {joins}{conditions}"), Value("12")));
+    all.push((format!("SELECT true{}", " IS DISTINCT FROM false".repeat(1_000)), Rows));
     all.push((format!("{}SELECT 1", "EXPLAIN ".repeat(5_000)), TOO_DEEP));
     all.push((format!("CREATE TABLE d (a int{})", "[]".repeat(5_000)), TOO_DEEP));
     all.push((nested("CONVERT(", "1", ", 2)", 200), Fails("42601")));

@@ -4,6 +4,7 @@
 //! window, or one before the keys. No name in a text contains the separator. The binder takes the
 //! clause from there.
 
+use crate::parse::is_word;
 use crate::window::Exclude;
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
@@ -13,10 +14,6 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 const SEPARATOR: char = '\0';
 /// The name that carries DISTINCT of GROUP BY.
 const DISTINCT: &str = "\0distinct";
-
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
-    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
-}
 
 /// Returns the clause behind EXCLUDE, and the number of its words.
 fn clause(tokens: &[TokenWithSpan]) -> Option<(&'static str, usize)> {

@@ -7,8 +7,8 @@
 //! the statement when there are far too many for its length. What PostgreSQL accepts takes fewer
 //! than one for each token, however deep it is; only errors inside nested alternatives take more.
 
-use crate::brackets;
 use crate::parse::is_word;
+use crate::tokens;
 use sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value};
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -39,16 +39,12 @@ pub(crate) struct Bounded {
 }
 
 impl Bounded {
-    /// The dialect for a statement.
+    /// The dialect for a statement or an expression.
     pub(crate) fn of(tokens: &[TokenWithSpan]) -> Self {
-        Bounded { queries: brackets::queries(tokens), ..Bounded::for_tokens(tokens.len()) }
-    }
-
-    /// The dialect for an expression of at most this many tokens, which contains no query.
-    pub(crate) fn for_tokens(count: usize) -> Self {
-        let looks = (count as u64).saturating_mul(LOOKS_PER_TOKEN).max(LEAST_LOOKS);
+        let looks = (tokens.len() as u64).saturating_mul(LOOKS_PER_TOKEN).max(LEAST_LOOKS);
         let (left, statements) = (Cell::new(looks), Cell::new(MOST_STATEMENTS));
-        Bounded { postgres: PostgreSqlDialect {}, left, statements, queries: Vec::new() }
+        let queries = tokens::queries(tokens);
+        Bounded { postgres: PostgreSqlDialect {}, left, statements, queries }
     }
 
     /// True if the parser stopped because of the bound.
@@ -69,20 +65,39 @@ fn is_operator(token: &Token, name: &str) -> bool {
     matches!(token, Token::CustomBinaryOperator(operator) if operator == name)
 }
 
+/// Turns what the dialect has made of an expression into what the rest of the house reads.
+pub(crate) fn settle(expr: &mut Expr) {
+    settle_distinct(expr);
+    separate_signs(expr);
+}
+
 /// Turns an operator that stands for IS [NOT] DISTINCT FROM into what it stands for.
-pub(crate) fn settle_distinct(expr: &mut Expr) {
+fn settle_distinct(expr: &mut Expr) {
     let Expr::BinaryOp { op: BinaryOperator::Custom(name), .. } = expr else { return };
     let is_same = match name.as_str() {
         DISTINCT_FROM => false,
         NOT_DISTINCT_FROM => true,
         _ => return,
     };
-    let nothing = Expr::value(Value::Null);
-    let Expr::BinaryOp { left, right, .. } = std::mem::replace(expr, nothing) else { return };
+    let Expr::BinaryOp { left, right, .. } = taken(expr) else { return };
     *expr = match is_same {
         true => Expr::IsNotDistinctFrom(left, right),
         false => Expr::IsDistinctFrom(left, right),
     };
+}
+
+/// Puts an operator behind another one into brackets: the text of `- (-5)`, which may be stored, is
+/// no comment then.
+fn separate_signs(expr: &mut Expr) {
+    if let Expr::UnaryOp { expr, .. } = expr
+        && matches!(**expr, Expr::UnaryOp { .. })
+    {
+        **expr = Expr::Nested(Box::new(taken(expr)));
+    }
+}
+
+fn taken(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::value(Value::Null))
 }
 
 /// The prefix of a lower bound behind BETWEEN SYMMETRIC.

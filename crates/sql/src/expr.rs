@@ -190,6 +190,7 @@ pub(crate) enum Expr {
     Like {
         text: Box<Expr>,
         pattern: Box<Expr>,
+        /// `None` for ESCAPE ''.
         escape: Option<char>,
         negated: bool,
         fold: bool,
@@ -305,9 +306,9 @@ impl Expr {
                 match (text.eval(row, scope)?, pattern.eval(row, scope)?) {
                     (Datum::Text(text), Datum::Text(pattern)) => {
                         let matched = if *fold {
-                            function::like(&text.to_lowercase(), &pattern.to_lowercase(), *escape)
+                            function::like(&text.to_lowercase(), &pattern, *escape, true)
                         } else {
-                            function::like(&text, &pattern, *escape)
+                            function::like(&text, &pattern, *escape, false)
                         };
                         Datum::Bool(matched != *negated)
                     }

@@ -50,7 +50,7 @@ const MOST_DIMENSIONS: usize = 100;
 /// The stack that the parser may take for each nested parenthesis, in bytes. Its recursion grows
 /// the stack by itself; types and the drop of what it has parsed do not.
 const PARENTHESIS_BYTES: usize = 32 << 10;
-/// The stack for each parenthesis of a statement with joins, whose frames are larger.
+/// The stack for each parenthesis around a join, in bytes: its frames are larger.
 const JOIN_BYTES: usize = 256 << 10;
 /// The stack for each operator of a chain, in bytes: it is dropped by recursion.
 const OPERATOR_BYTES: usize = 4 << 10;
@@ -314,11 +314,6 @@ pub(crate) fn refuse_chains(
     parentheses: usize,
 ) -> Result<Room, SqlError> {
     refuse_dimensions(tokens)?;
-    let joins = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN);
-    let of_parenthesis = match tokens.iter().any(joins) {
-        true => JOIN_BYTES,
-        false => PARENTHESIS_BYTES,
-    };
     match deepest(tokens, LONGEST_CHAIN) {
         (depth, Some(token)) if depth > LONGEST_CHAIN => {
             Err(too_deep("Operators in one chain", LONGEST_CHAIN)
@@ -326,11 +321,27 @@ pub(crate) fn refuse_chains(
                 .at(names::place(token.span.start)))
         }
         (depth, _) => Ok(Room {
-            bytes: parentheses * of_parenthesis + depth * OPERATOR_BYTES,
+            bytes: parentheses * PARENTHESIS_BYTES
+                + joins_inside(tokens) * JOIN_BYTES
+                + depth * OPERATOR_BYTES,
             recursion: (LEAST_RECURSION + (parentheses + depth) * RECURSION_PER_LEVEL)
                 .min(MOST_RECURSION),
         }),
     }
+}
+
+/// Returns the number of parentheses around the join that is deepest in them.
+fn joins_inside(tokens: &[TokenWithSpan]) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    for token in tokens {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Word(word) if word.keyword == Keyword::JOIN => deepest = deepest.max(depth),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The room that the parser may take for a statement.
@@ -429,17 +440,6 @@ pub(crate) fn check_stored(statement: &Statement, levels: usize) -> Result<(), S
     Ok(())
 }
 
-/// Puts an operator behind another one into brackets: the text of `- (-5)`, which may be stored, is
-/// no comment then.
-fn separate_signs(expr: &mut Expr) {
-    if let Expr::UnaryOp { expr, .. } = expr
-        && matches!(**expr, Expr::UnaryOp { .. })
-    {
-        let inner = std::mem::replace(&mut **expr, Expr::value(sqlparser::ast::Value::Null));
-        **expr = Expr::Nested(Box::new(inner));
-    }
-}
-
 /// Turns long chains of AND, OR and UNION, which the parser nests as deep as they are long, into
 /// balanced trees. All of them are associative.
 #[derive(Default)]
@@ -454,8 +454,7 @@ impl VisitorMut for Balance {
     type Break = SqlError;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        dialect::settle_distinct(expr);
-        separate_signs(expr);
+        dialect::settle(expr);
         if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
             let op = op.clone();
             balance(

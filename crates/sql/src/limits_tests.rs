@@ -425,7 +425,7 @@ fn whatever_deepens_the_tree_is_counted() {
             return;
         };
         tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-        let dialect = crate::dialect::Bounded::for_tokens(tokens.len());
+        let dialect = crate::dialect::Bounded::of(&tokens);
         let parser = sqlparser::parser::Parser::new(&dialect).with_recursion_limit(REPEATS);
         let mut parser = parser.with_tokens_with_locations(tokens.clone());
         if let Ok(statement) = parser.parse_statement() {

@@ -1,7 +1,6 @@
 //! Parses text to statements: splits it at semicolons, cuts off clauses that the parser does not
 //! know, and parses the rest.
 
-use crate::brackets;
 use crate::carried;
 use crate::datetime;
 use crate::dialect::Bounded;
@@ -9,6 +8,7 @@ use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
 use crate::stack;
+use crate::tokens;
 use crate::vacuum::{self, Vacuum};
 use meridian_clock::{Interval, Timestamp};
 use meridian_txn::ReadAt;
@@ -185,7 +185,7 @@ fn statement(
     parentheses: usize,
 ) -> Result<Parsed, SqlError> {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let added = brackets::rewrite(&mut tokens);
+    let added = tokens::adapt(&mut tokens);
     let parentheses = limits::check_parentheses(parentheses + added)?;
     let limits::Room { bytes, recursion } = limits::refuse_chains(&tokens, parentheses)?;
     let parse = || parse_statement(tokens, sql, parentheses, recursion);
@@ -519,7 +519,7 @@ pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
     };
     let mut tokens = tokens(text).map_err(|error| corrupted(&error.message))?;
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    brackets::rewrite(&mut tokens);
+    tokens::adapt(&mut tokens);
     let dialect = Bounded::of(&tokens);
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(limits::STORED_RECURSION)

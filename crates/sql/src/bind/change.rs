@@ -13,7 +13,7 @@
 
 use super::lock::{OnLocked, RowLocks};
 use super::query::Query;
-use super::target::assigned_column;
+use super::target::{assigned_column, nested};
 use super::{Binder, Typed, bind_items};
 use crate::catalog::Table;
 use crate::clauses;
@@ -192,15 +192,14 @@ pub(crate) fn change(
         binder.begin_clause("UPDATE", false);
         let assignments = binder.assignments(&table, all, Some(&mut rel))?;
         binder.end_clause();
-        let mut computed: Vec<_> =
-            rel.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
+        let mut computed = Vec::with_capacity(assignments.len());
         for (column, value) in &assignments {
             let id = binder.copied(olds[*column]);
             computed.push((id, value.clone()));
             outputs.push(id);
             binder.level().relations[0].columns[*column].id = id;
         }
-        rel = Rel::Project { input: Box::new(rel), outputs: computed };
+        rel = rel.with_columns(computed);
         assigned = Some(assignments.into_iter().map(|(column, _)| column).collect());
     }
     // The commit timestamp of a changed row is not known yet.
@@ -209,14 +208,13 @@ pub(crate) fn change(
         None => None,
         Some(items) => {
             let (columns, exprs) = binder.returning(items)?;
-            let mut computed: Vec<_> =
-                rel.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
+            let mut computed = Vec::with_capacity(exprs.len());
             for (column, expr) in columns.iter().zip(exprs) {
                 let id = binder.computed(&column.name, column.ty);
                 computed.push((id, expr));
                 outputs.push(id);
             }
-            rel = Rel::Project { input: Box::new(rel), outputs: computed };
+            rel = rel.with_columns(computed);
             Some(columns)
         }
     };
@@ -300,14 +298,6 @@ impl Binder {
             }
         }
         Ok(out)
-    }
-}
-
-/// Returns an expression without the brackets around it.
-pub(super) fn nested(expr: &ast::Expr) -> &ast::Expr {
-    match expr {
-        ast::Expr::Nested(inner) => nested(inner),
-        expr => expr,
     }
 }
 

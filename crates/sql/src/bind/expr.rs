@@ -261,7 +261,13 @@ impl Binder {
                 ))
             }
             ast::Expr::Between { expr, negated, low, high } => {
-                let within = self.between(expr, low, high)?;
+                let within = match dialect::symmetric(low) {
+                    None => self.between(expr, low, high)?,
+                    Some(low) => Expr::Or(vec![
+                        self.between(expr, low, high)?,
+                        self.between(expr, high, low)?,
+                    ]),
+                };
                 boolean(if *negated { Expr::Not(Box::new(within)) } else { within })
             }
             ast::Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated)?,
@@ -341,18 +347,8 @@ impl Binder {
         })
     }
 
-    /// Binds `value BETWEEN [SYMMETRIC] low AND high`.
+    /// Binds `value BETWEEN low AND high`.
     fn between(
-        &mut self,
-        value: &ast::Expr,
-        low: &ast::Expr,
-        high: &ast::Expr,
-    ) -> Result<Expr, SqlError> {
-        let Some(low) = dialect::symmetric(low) else { return self.in_order(value, low, high) };
-        Ok(Expr::Or(vec![self.in_order(value, low, high)?, self.in_order(value, high, low)?]))
-    }
-
-    fn in_order(
         &mut self,
         value: &ast::Expr,
         low: &ast::Expr,
@@ -581,9 +577,21 @@ impl Binder {
         if !text.ty.is_some_and(Type::is_text) || !pattern.ty.is_some_and(Type::is_text) {
             return Err(Self::no_operator("~~", text.ty, pattern.ty));
         }
-        let escape = escape
-            .and_then(|value| value.value.clone().into_string())
-            .and_then(|text| text.chars().next());
+        let escape = match escape {
+            None => Some('\\'),
+            Some(literal) => {
+                let Some(text) = literal.value.clone().into_string() else {
+                    return Err(SqlError::unsupported("ESCAPE of anything but a literal"));
+                };
+                let mut chars = text.chars();
+                let escape = chars.next();
+                if chars.next().is_some() {
+                    return Err(SqlError::new("22025", "invalid escape string")
+                        .hint("Escape string must be empty or one character."));
+                }
+                escape
+            }
+        };
         let (text, pattern) = (Box::new(text.expr), Box::new(pattern.expr));
         Ok(Typed::of(Expr::Like { text, pattern, escape, negated, fold }, Type::Bool))
     }

@@ -1,6 +1,6 @@
 //! INSERT: the rows to insert, from values or from a query.
 
-use super::on_conflict::{Action, OnConflict};
+use super::on_conflict::OnConflict;
 use super::query::Query;
 use super::target::{assigned_column, target_columns};
 use super::{Binder, Relation};
@@ -158,7 +158,7 @@ pub(crate) fn insert(
     let existing = ids(&relation);
     binder.level().relations.push(relation);
     let action = match on {
-        None => Action::Fail,
+        None => OnConflict::Fail,
         Some(ast::OnInsert::OnConflict(on)) => binder.on_conflict(on, &table)?,
         Some(_) => return Err(syntax("ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT")),
     };
@@ -176,10 +176,8 @@ pub(crate) fn insert(
     };
     let computes = returned.iter().any(reads_tables);
     let is_plain = query.is_none() && !computes && !rows.iter().flatten().any(reads_tables);
-    let updates_by_plan = match &action {
-        Action::Update(update) => computes || update.needs_plan(reads_tables),
-        _ => false,
-    };
+    let updates = matches!(action, OnConflict::Update(_));
+    let updates_by_plan = action.needs_plan(reads_tables) || updates && computes;
     let (conflict, source) = if is_plain && !updates_by_plan {
         (action.evaluated(&existing), Source::Values(rows))
     } else {
@@ -197,7 +195,7 @@ pub(crate) fn insert(
         };
         let mut outputs = proposed.clone();
         let conflict = match action {
-            Action::Update(update) if updates_by_plan => {
+            OnConflict::Update(update) if updates_by_plan => {
                 let planned =
                     binder.planned_update(update, &table, (rel, &proposed), &existing, &written)?;
                 (rel, outputs) = (planned.rel, planned.outputs);
@@ -213,7 +211,7 @@ pub(crate) fn insert(
                 computed.push((id, expr));
                 outputs.push(id);
             }
-            rel = binder.also(rel, computed);
+            rel = rel.with_columns(computed);
         }
         let params = binder.params.clone();
         let query = Query { locks, ..binder.finish(rel.with_all(definitions), outputs) };

@@ -29,7 +29,7 @@ pub(crate) use change::{Change, change, target_of};
 pub(crate) use insert::{Insert, Returning, Source, insert, table_of};
 pub(crate) use items::{Item, bind_items};
 pub(crate) use lock::{OnLocked, RowLocks};
-pub(crate) use on_conflict::{NewValues, OnConflict};
+pub(crate) use on_conflict::{DoUpdate, NewValues, OnConflict};
 use query::Output;
 pub(crate) use query::{Query, compile};
 pub(crate) use scope::{Level, Relation};

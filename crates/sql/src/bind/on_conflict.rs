@@ -29,16 +29,19 @@ use std::sync::Arc;
 
 /// The action at a row whose key exists.
 #[derive(Debug)]
-pub(crate) enum OnConflict {
+pub(crate) enum OnConflict<U = DoUpdate> {
     Fail,
     /// The key whose conflicts are ignored; `None` for all keys.
     Nothing(Option<Option<usize>>),
-    /// Changes the columns of the existing row.
-    Update {
-        index: Option<usize>,
-        columns: Vec<usize>,
-        values: NewValues,
-    },
+    Update(U),
+}
+
+/// A change of the existing row.
+#[derive(Debug)]
+pub(crate) struct DoUpdate {
+    pub(crate) index: Option<usize>,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) values: NewValues,
 }
 
 /// The new values of DO UPDATE.
@@ -51,15 +54,8 @@ pub(crate) enum NewValues {
     Computed,
 }
 
-/// A bound action at a row whose key exists.
-pub(super) enum Action {
-    Fail,
-    Nothing(Option<Option<usize>>),
-    Update(Update),
-}
-
-/// A bound DO UPDATE.
-pub(super) struct Update {
+/// DO UPDATE as bound: its expressions are over the columns of both rows.
+pub(super) struct BoundUpdate {
     index: Option<usize>,
     /// The columns of the row that was to be inserted.
     excluded: Vec<ColumnId>,
@@ -75,34 +71,26 @@ pub(super) struct Planned {
     pub(super) outputs: Vec<ColumnId>,
 }
 
-impl Action {
-    /// Returns the action, with values that the running statement evaluates over the columns of
-    /// both rows.
-    pub(super) fn evaluated(self, existing: &[ColumnId]) -> OnConflict {
-        match self {
-            Action::Fail => OnConflict::Fail,
-            Action::Nothing(index) => OnConflict::Nothing(index),
-            Action::Update(update) => update.evaluated(existing),
-        }
-    }
-}
-
-impl Update {
-    /// True if its values can be computed by a plan alone.
+impl OnConflict<BoundUpdate> {
+    /// True if an expression of it is one that only a plan evaluates.
     pub(super) fn needs_plan(&self, reads: impl Fn(&Expr) -> bool) -> bool {
-        self.assignments.iter().map(|(_, value)| value).chain(&self.filter).any(reads)
+        let OnConflict::Update(update) = self else { return false };
+        update.assignments.iter().map(|(_, value)| value).chain(&update.filter).any(reads)
     }
 
-    fn evaluated(self, existing: &[ColumnId]) -> OnConflict {
-        let layout = [existing, &self.excluded].concat();
-        let (columns, values): (Vec<_>, Vec<_>) = self.assignments.into_iter().unzip();
+    /// Returns the action, with values that the running statement evaluates.
+    pub(super) fn evaluated(self, existing: &[ColumnId]) -> OnConflict {
+        let update = match self {
+            OnConflict::Fail => return OnConflict::Fail,
+            OnConflict::Nothing(index) => return OnConflict::Nothing(index),
+            OnConflict::Update(update) => update,
+        };
+        let layout = [existing, &update.excluded].concat();
+        let (columns, values): (Vec<_>, Vec<_>) = update.assignments.into_iter().unzip();
         let values = values.into_iter().map(|value| at(value, &layout)).collect();
-        let filter = self.filter.map(|filter| at(filter, &layout));
-        OnConflict::Update {
-            index: self.index,
-            columns,
-            values: NewValues::Exprs { values, filter },
-        }
+        let filter = update.filter.map(|filter| at(filter, &layout));
+        let values = NewValues::Exprs { values, filter };
+        OnConflict::Update(DoUpdate { index: update.index, columns, values })
     }
 }
 
@@ -112,12 +100,12 @@ impl Binder {
         &mut self,
         on: &ast::OnConflict,
         table: &Arc<Table>,
-    ) -> Result<Action, SqlError> {
+    ) -> Result<OnConflict<BoundUpdate>, SqlError> {
         let ast::OnConflict { conflict_target, action } = on;
         let index = conflict_index(table, conflict_target.as_ref())?;
         let ast::OnConflictAction::DoUpdate(ast::DoUpdate { assignments, selection }) = action
         else {
-            return Ok(Action::Nothing(index));
+            return Ok(OnConflict::Nothing(index));
         };
         let Some(index) = index else {
             let message =
@@ -134,20 +122,20 @@ impl Binder {
         let filter = selection.as_ref().map(|expr| self.bind_bool(expr, "WHERE")).transpose()?;
         self.end_clause();
         self.level().relations.pop();
-        Ok(Action::Update(Update { index, excluded, assignments, filter }))
+        Ok(OnConflict::Update(BoundUpdate { index, excluded, assignments, filter }))
     }
 
     /// Adds what DO UPDATE does to the plan of the rows to insert, whose columns are the proposed
     /// ones. Those of the existing row and of the row as it will be written have ids already.
     pub(super) fn planned_update(
         &mut self,
-        update: Update,
+        update: BoundUpdate,
         table: &Arc<Table>,
         (rel, proposed): (Rel, &[ColumnId]),
         existing: &[ColumnId],
         written: &[ColumnId],
     ) -> Result<Planned, SqlError> {
-        let Update { index, excluded, assignments, filter } = update;
+        let BoundUpdate { index, excluded, assignments, filter } = update;
         let renamed = excluded.iter().zip(proposed).map(|(id, of)| (*id, Expr::Column(*of)));
         let rel = Rel::Project { input: Box::new(rel), outputs: renamed.collect() };
         // The existing row.
@@ -181,7 +169,7 @@ impl Binder {
         let changes = self.computed("changes", Type::Bool);
         let changed =
             case(exists, filter.unwrap_or_else(Expr::truth), Expr::Const(Datum::Bool(false)));
-        let rel = self.also(rel, vec![(changes, changed)]);
+        let rel = rel.with_columns(vec![(changes, changed)]);
         let mut outputs = [&excluded[..], &[found, changes]].concat();
         let mut values = Vec::with_capacity(assignments.len());
         let mut after = existing.to_vec();
@@ -193,23 +181,17 @@ impl Binder {
             after[column] = id;
             assigned.push(column);
         }
-        let rel = self.also(rel, values);
+        let rel = rel.with_columns(values);
         // The row as it will be.
         let mut rows = Vec::with_capacity(after.len());
         for ((after, before), id) in after.iter().zip(&excluded).zip(written) {
             let either = (Expr::Column(*after), Expr::Column(*before));
             rows.push((*id, case(Expr::Column(changes), either.0, either.1)));
         }
-        let rel = self.also(rel, rows);
-        let action = OnConflict::Update { index, columns: assigned, values: NewValues::Computed };
+        let rel = rel.with_columns(rows);
+        let (columns, values) = (assigned, NewValues::Computed);
+        let action = OnConflict::Update(DoUpdate { index, columns, values });
         Ok(Planned { action, rel, outputs })
-    }
-
-    /// Adds columns to a relation.
-    pub(super) fn also(&self, rel: Rel, added: Vec<(ColumnId, Expr)>) -> Rel {
-        let passed = rel.columns().into_iter().map(|id| (id, Expr::Column(id)));
-        let outputs = passed.chain(added).collect();
-        Rel::Project { input: Box::new(rel), outputs }
     }
 }
 

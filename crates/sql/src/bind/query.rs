@@ -490,12 +490,6 @@ impl Binder {
         }
         let is_side = std::mem::take(&mut self.binds_side);
         let mut rel = self.bind_from(from)?;
-        if let Some(filter) = selection {
-            self.begin_clause("WHERE", false);
-            let condition = self.bind_bool(filter, "WHERE")?;
-            self.end_clause();
-            rel = rel.filter(vec![condition]);
-        }
         let GroupByExpr::Expressions(group_by, modifiers) = group_by else {
             return Err(SqlError::unsupported("GROUP BY ALL"));
         };
@@ -506,7 +500,11 @@ impl Binder {
         self.level().sets = Some(Vec::new());
         self.level().windows = Some(Windows::default());
         self.bind_named_windows(named_window)?;
+        // The outputs come first: a parameter has the type that its first use gives it.
         let mut items = bind_items(self, projection)?;
+        if let Some(filter) = selection {
+            rel = rel.filter(vec![self.bind_where(filter)?]);
+        }
         for item in &mut items {
             if is_side && matches!(item.typed.expr, Expr::Param(_)) {
                 continue;
@@ -574,6 +572,19 @@ impl Binder {
             item.typed = Typed::of(expr, Type::Text);
         }
         Ok(())
+    }
+
+    /// Binds WHERE, in which there are neither aggregates nor window functions nor functions that
+    /// return rows, while SELECT has them.
+    fn bind_where(&mut self, filter: &ast::Expr) -> Result<Expr, SqlError> {
+        let level = self.level();
+        let of_select =
+            (level.clause, level.aggregates.take(), level.sets.take(), level.windows.take());
+        level.clause = "WHERE";
+        let condition = self.bind_bool(filter, "WHERE");
+        let level = self.level();
+        (level.clause, level.aggregates, level.sets, level.windows) = of_select;
+        condition
     }
 
     /// Binds HAVING, in which there may be aggregates and no window functions.

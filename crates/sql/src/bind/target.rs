@@ -1,6 +1,5 @@
 //! The columns of a table that a statement names as its targets, and the values that they take.
 
-use super::change::nested;
 use super::query::Bound;
 use super::{Binder, Typed};
 use crate::cast;
@@ -44,6 +43,14 @@ pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<
         out.push(column);
     }
     Ok(out)
+}
+
+/// Returns an expression without the brackets around it.
+pub(super) fn nested(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Nested(inner) => nested(inner),
+        expr => expr,
+    }
 }
 
 /// True if a name is the key word DEFAULT.

@@ -1,7 +1,7 @@
 //! Runs INSERT.
 
 use super::{Changed, all_rows, locked_row};
-use crate::bind::{self, NewValues, OnConflict, Returning};
+use crate::bind::{self, DoUpdate, NewValues, OnConflict, Returning};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -68,7 +68,7 @@ impl Insert {
         match self.conflict {
             OnConflict::Fail => None,
             OnConflict::Nothing(_) => Some("NOTHING"),
-            OnConflict::Update { .. } => Some("UPDATE"),
+            OnConflict::Update(_) => Some("UPDATE"),
         }
     }
 
@@ -122,10 +122,12 @@ impl Insert {
     /// Fails if the source computed the outputs of RETURNING for a row whose key the statement
     /// itself has changed since: the row is inserted, and they belong to the changed one.
     fn check_unmoved(&self, computed: &[Datum]) -> Result<(), SqlError> {
-        let by_plan =
-            matches!(&self.conflict, OnConflict::Update { values: NewValues::Computed, .. });
+        let OnConflict::Update(DoUpdate { values: NewValues::Computed, .. }) = &self.conflict
+        else {
+            return Ok(());
+        };
         let returns = self.returning.as_ref().is_some_and(|returning| returning.exprs.is_none());
-        if by_plan && returns && computed.first() == Some(&Datum::Bool(true)) {
+        if returns && computed.starts_with(&[Datum::Bool(true), Datum::Bool(true)]) {
             let what =
                 "a subquery in RETURNING of a row whose key another row of the statement had";
             return Err(SqlError::unsupported(what));
@@ -136,7 +138,7 @@ impl Insert {
     /// Returns the outputs of RETURNING among what the source computed with a row.
     fn returned(&self, mut computed: Vec<Datum>) -> Vec<Datum> {
         match &self.conflict {
-            OnConflict::Update { columns, values: NewValues::Computed, .. } => {
+            OnConflict::Update(DoUpdate { columns, values: NewValues::Computed, .. }) => {
                 computed.split_off(2 + columns.len())
             }
             _ => computed,
@@ -153,7 +155,7 @@ impl Insert {
         let table = &*self.table;
         let mut own = *running.sequence;
         let Some(clash) = write::insert(txn, table, &row, running.sequence).await? else {
-            if let OnConflict::Update { .. } = &self.conflict {
+            if let OnConflict::Update(_) = &self.conflict {
                 let key =
                     table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
                 running.touched.insert(kv::to_key(key));
@@ -163,7 +165,9 @@ impl Insert {
         };
         // The key that is named decides, even if the row conflicts in another one as well.
         let named = match &self.conflict {
-            OnConflict::Nothing(Some(index)) | OnConflict::Update { index, .. } => Some(*index),
+            OnConflict::Nothing(Some(index)) | OnConflict::Update(DoUpdate { index, .. }) => {
+                Some(*index)
+            }
             OnConflict::Nothing(None) | OnConflict::Fail => None,
         };
         let clash = match named.filter(|named| *named != clash.index) {
@@ -172,7 +176,7 @@ impl Insert {
         };
         match &self.conflict {
             OnConflict::Nothing(index) if index.is_none_or(|index| index == clash.index) => Ok(()),
-            OnConflict::Update { index, columns, values } if *index == clash.index => {
+            OnConflict::Update(DoUpdate { index, columns, values }) if *index == clash.index => {
                 if running.touched.contains(&clash.key) {
                     let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                     return Err(SqlError::new(state::CARDINALITY_VIOLATION, message)

@@ -168,12 +168,12 @@ enum Piece {
     Text(String),
 }
 
-/// Returns the parts of a pattern between its `%`.
-fn parts(pattern: &str, escape: char) -> Vec<Vec<Piece>> {
+/// Returns the parts of a pattern between its `%`, in lower case if that is wanted.
+fn parts(pattern: &str, escape: Option<char>, fold: bool) -> Vec<Vec<Piece>> {
     let (mut parts, mut chars) = (vec![Vec::new()], pattern.chars());
     while let Some(c) = chars.next() {
         let (last, exactly) = match c {
-            c if c == escape => (parts.last_mut(), chars.next().unwrap_or(escape)),
+            c if Some(c) == escape => (parts.last_mut(), chars.next().unwrap_or(c)),
             '%' => {
                 parts.push(Vec::new());
                 continue;
@@ -187,9 +187,14 @@ fn parts(pattern: &str, escape: char) -> Vec<Vec<Piece>> {
             c => (parts.last_mut(), c),
         };
         let Some(last) = last else { continue };
-        match last.last_mut() {
-            Some(Piece::Text(text)) => text.push(exactly),
-            _ => last.push(Piece::Text(exactly.into())),
+        if !matches!(last.last(), Some(Piece::Text(_))) {
+            last.push(Piece::Text(String::new()));
+        }
+        if let Some(Piece::Text(text)) = last.last_mut() {
+            match fold {
+                true => text.extend(exactly.to_lowercase()),
+                false => text.push(exactly),
+            }
         }
     }
     parts
@@ -236,9 +241,10 @@ fn ends_with(part: &[Piece], text: &str) -> bool {
 }
 
 /// Matches LIKE: `%` is any text, `_` any character. Each part between two `%` matches where it
-/// occurs first, so that the text is read once, unless `_` is between characters.
-pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
-    let parts = parts(pattern, escape.unwrap_or('\\'));
+/// occurs first, so that the text is read once, unless `_` is between characters. A character
+/// behind the escape stands for itself. To ignore case, give the text in lower case.
+pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>, fold: bool) -> bool {
+    let parts = parts(pattern, escape, fold);
     let [first, middle @ .., last] = parts.as_slice() else {
         return parts.iter().all(|only| after(only, text) == Some(""));
     };
@@ -272,14 +278,15 @@ mod tests {
         ) {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();
             let expected = slowly(&chars(&text), &chars(&pattern));
-            prop_assert_eq!(like(&text, &pattern, None), expected, "{} like {}", text, pattern);
+            prop_assert_eq!(like(&text, &pattern, Some('\\'), false), expected, "{} like {}", text, pattern);
         }
     }
 
     #[test]
     fn long_patterns_over_long_texts_take_no_time() {
         let pattern = format!("%{}b", "a".repeat(300_000));
-        assert!(!like(&"a".repeat(1_000_000), &pattern, None));
-        assert!(!like(&"a".repeat(1_000_000), &"%a".repeat(200_000).replace("%a%a", "%ab"), None));
+        let long = "a".repeat(1_000_000);
+        assert!(!like(&long, &pattern, None, false));
+        assert!(!like(&long, &"%a".repeat(200_000).replace("%a%a", "%ab"), None, false));
     }
 }

@@ -334,6 +334,30 @@ impl Rel {
         }
     }
 
+    /// Adds computed columns to its rows.
+    pub(crate) fn with_columns(self, added: Vec<(ColumnId, Expr)>) -> Rel {
+        let passed = self.columns().into_iter().map(|id| (id, Expr::Column(id)));
+        let outputs = passed.chain(added).collect();
+        Rel::Project { input: Box::new(self), outputs }
+    }
+
+    /// The columns of its rows that no input of it has.
+    fn own_columns(&self) -> Vec<ColumnId> {
+        match self {
+            Rel::Filter { .. }
+            | Rel::Distinct { .. }
+            | Rel::Sort { .. }
+            | Rel::Limit { .. }
+            | Rel::With { .. } => Vec::new(),
+            Rel::Join(join) => match join.kind {
+                JoinKind::Mark(mark) => vec![mark],
+                _ => Vec::new(),
+            },
+            Rel::Window(window) => window.calls.iter().map(|(id, _)| *id).collect(),
+            makes_all => makes_all.columns(),
+        }
+    }
+
     /// The columns that it names and that none of its relations has: those of enclosing relations.
     pub(crate) fn free_columns(&self) -> BTreeSet<ColumnId> {
         let (mut named, mut made) = (BTreeSet::new(), BTreeSet::new());
@@ -356,7 +380,7 @@ impl Rel {
             }
             _ => {}
         }
-        made.extend(self.columns());
+        made.extend(self.own_columns());
         for input in self.inputs() {
             input.gather_columns(named, made);
         }

@@ -2,6 +2,9 @@
 //! constant NULL, which is NULL whatever its other operand is, also where computing that would fail
 //! for some row. One that fails for every row is left to fail.
 //!
+//! Arguments of COALESCE behind a constant, and branches of CASE that a constant condition decides,
+//! go.
+//!
 //! A filter whose condition is then false or NULL selects nothing, and nothing is read for it.
 //!
 //! Preconditions: the operator is immutable, and its value is no error: no row may come to it.

@@ -154,7 +154,7 @@ pub const TEMPLATES: &[Template] = &[
     of(Texts, Text, "substring(# FROM # FOR 2)", &[Of(Text), Of(Int4)]),
     of(Texts, Text, "substr(#, #)", &[Of(Text), Of(Int4)]),
     of(Texts, Text, "left(#, #)", &[Of(Text), Of(Int4)]),
-    of(Texts, Text, "right(#, GREATEST(#, -9))", &[Of(Text), Of(Int4)]),
+    of(Texts, Text, "right(#, (# % 10))", &[Of(Text), Of(Int4)]),
     of(Texts, Text, "lpad(#, 4, #)", &[Of(Text), Of(Text)]),
     of(Texts, Text, "rpad(#, 3)", &[Of(Text)]),
     of(Texts, Text, "repeat(#, 2)", &[Of(Text)]),

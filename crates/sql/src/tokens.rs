@@ -10,8 +10,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 const BEHIND_QUERY: [&str; 8] =
     ["union", "intersect", "except", "order", "limit", "offset", "fetch", "for"];
 
-/// Rewrites the tokens. Returns the number of pairs of brackets that were added.
-pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> usize {
+/// Turns tokens into those that the parser reads as PostgreSQL does. Returns the number of pairs of brackets that were added.
+pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     join_distinct(tokens);
     let added = close_joins(tokens);
     let lists = places(tokens).lists;
@@ -218,7 +218,7 @@ mod tests {
 
     fn closed(sql: &str) -> String {
         let mut all = tokens(sql);
-        rewrite(&mut all);
+        adapt(&mut all);
         let texts: Vec<String> = all.iter().map(|token| token.token.to_string()).collect();
         texts.join(" ")
     }
