@@ -65,7 +65,7 @@ fn is_operator(token: &Token, name: &str) -> bool {
     matches!(token, Token::CustomBinaryOperator(operator) if operator == name)
 }
 
-/// Turns what the dialect has made of an expression into what the rest of the house reads.
+/// Turns what the dialect has made of an expression into the expression that the binder reads.
 pub(crate) fn settle(expr: &mut Expr) {
     settle_distinct(expr);
     separate_signs(expr);

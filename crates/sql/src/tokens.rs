@@ -10,7 +10,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 const BEHIND_QUERY: [&str; 8] =
     ["union", "intersect", "except", "order", "limit", "offset", "fetch", "for"];
 
-/// Turns tokens into those that the parser reads as PostgreSQL does. Returns the number of pairs of brackets that were added.
+/// Turns tokens into those that the parser reads as PostgreSQL does. Returns the number of pairs
+/// of brackets that were added.
 pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     join_distinct(tokens);
     let added = close_joins(tokens);
