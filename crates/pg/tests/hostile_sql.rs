@@ -112,6 +112,41 @@ fn nests() -> Vec<(String, Outcome)> {
     all
 }
 
+/// Returns statements whose plans are deep, or whose expressions double from level to level.
+fn plans() -> Vec<(String, Outcome)> {
+    let mut all = Vec::new();
+    // What is not deep has no stack of its own: the depths around that limit come first.
+    for times in [20, 24, 28, 32, 36, 40, 48, 64, 300, 900] {
+        let over = |outputs: &str| {
+            format!("{}t{}", format!("(SELECT {outputs} FROM ").repeat(times), ") q".repeat(times))
+        };
+        let doubled = over("(a + a) / 2 AS a");
+        all.push((format!("SELECT count(*) FROM {doubled} WHERE a > 6"), Value("5")));
+        all.push((
+            format!("SELECT count(*) FROM t WHERE EXISTS (SELECT FROM {doubled} WHERE q.a = t.b)"),
+            Value("12"),
+        ));
+        all.push((format!("SELECT count(*) FROM {}", over("DISTINCT a")), Value("12")));
+        let counted = over("a, row_number() OVER (ORDER BY a)");
+        all.push((format!("SELECT count(*) FROM {counted}"), Value("12")));
+        let maxima = ("(SELECT max(a) * 0 + ".repeat(times), " FROM t)".repeat(times));
+        all.push((format!("SELECT {}1{}", maxima.0, maxima.1), Value("1")));
+        let sums = list(times, |n| format!("sum(a) OVER (ORDER BY b + {n})"), ", ");
+        all.push((format!("SELECT {sums} FROM t"), Rows));
+        let exists = list(times, |n| format!("EXISTS (SELECT FROM t t{n} WHERE "), "");
+        let close = ")".repeat(times);
+        all.push((format!("SELECT count(*) FROM t WHERE {exists}t.a = t0.a{close}"), Value("12")));
+    }
+    for times in [24, 36, 300] {
+        let laterals =
+            list(times, |n| format!("LATERAL (SELECT * FROM t WHERE a = t{n}.b) t{}", n + 1), ", ");
+        all.push((format!("SELECT count(*) FROM t t0, {laterals}"), Value("12")));
+        let joins = list(times, |n| format!("LEFT JOIN t t{n} USING (a)"), " ");
+        all.push((format!("SELECT count(*) FROM t {joins}"), Value("12")));
+    }
+    all
+}
+
 /// Returns statements that ask for memory.
 fn large() -> Vec<(String, Outcome)> {
     let big = "repeat('x', 60000000)";
@@ -190,7 +225,7 @@ async fn survives(server: Running) {
     let rows = list(12, |n| format!("({n}, {n})"), ", ");
     let make = format!("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES {rows}");
     client.batch_execute(&make).await.expect("is made");
-    for (text, outcome) in [chains(), nests(), large()].concat() {
+    for (text, outcome) in [chains(), nests(), plans(), large()].concat() {
         let over = Arc::new(AtomicBool::new(false));
         let second = bystander(server.client().await, over.clone());
         check(&client, &text, outcome).await;

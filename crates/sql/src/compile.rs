@@ -259,7 +259,8 @@ async fn compile(
 struct Named {
     tables: Vec<ast::ObjectName>,
     hidden: Vec<String>,
-    /// The number of tables, queries and their sides.
+    /// The number of tables, queries and their sides, and of windows: the deepest that a plan of
+    /// the statement may be.
     relations: usize,
 }
 
@@ -280,6 +281,11 @@ impl ast::Visitor for Named {
         self.relations += 1;
         let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
         self.hidden.extend(ctes.map(|cte| names::fold(&cte.alias.name)));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        self.relations += usize::from(matches!(expr, ast::Expr::Function(f) if f.over.is_some()));
         ControlFlow::Continue(())
     }
 

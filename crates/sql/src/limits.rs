@@ -12,6 +12,7 @@
 //! a thousand calls or subqueries inside each other. What is deep runs on a stack of its own
 //! ([`crate::stack`]).
 
+use crate::clauses;
 use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -50,8 +51,6 @@ const MOST_DIMENSIONS: usize = 100;
 /// The stack that the parser may take for each nested parenthesis, in bytes. Its recursion grows
 /// the stack by itself; types and the drop of what it has parsed do not.
 const PARENTHESIS_BYTES: usize = 32 << 10;
-/// The stack for each parenthesis around a join, in bytes: its frames are larger.
-const JOIN_BYTES: usize = 256 << 10;
 /// The stack for each operator of a chain, in bytes: it is dropped by recursion.
 const OPERATOR_BYTES: usize = 4 << 10;
 /// The most expressions that operators with a repeated operand (BETWEEN, CASE with an operand, IN)
@@ -321,27 +320,11 @@ pub(crate) fn refuse_chains(
                 .at(names::place(token.span.start)))
         }
         (depth, _) => Ok(Room {
-            bytes: parentheses * PARENTHESIS_BYTES
-                + joins_inside(tokens) * JOIN_BYTES
-                + depth * OPERATOR_BYTES,
+            bytes: parentheses * PARENTHESIS_BYTES + depth * OPERATOR_BYTES,
             recursion: (LEAST_RECURSION + (parentheses + depth) * RECURSION_PER_LEVEL)
                 .min(MOST_RECURSION),
         }),
     }
-}
-
-/// Returns the number of parentheses around the join that is deepest in them.
-fn joins_inside(tokens: &[TokenWithSpan]) -> usize {
-    let (mut depth, mut deepest) = (0usize, 0);
-    for token in tokens {
-        match &token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.saturating_sub(1),
-            Token::Word(word) if word.keyword == Keyword::JOIN => deepest = deepest.max(depth),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 /// The room that the parser may take for a statement.
@@ -441,7 +424,7 @@ pub(crate) fn check_stored(statement: &Statement, levels: usize) -> Result<(), S
 }
 
 /// Turns long chains of AND, OR and UNION, which the parser nests as deep as they are long, into
-/// balanced trees. All of them are associative.
+/// balanced trees: all of them are associative. Takes queries out of brackets.
 #[derive(Default)]
 struct Balance {
     /// The depth of the expression that is visited.
@@ -482,6 +465,13 @@ impl VisitorMut for Balance {
     fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<SqlError> {
         self.depth -= 1;
         ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        match clauses::open(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {

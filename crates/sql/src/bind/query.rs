@@ -88,6 +88,27 @@ impl Chosen {
 /// An item of ORDER BY: descending, and NULLs first.
 type Sorted = (Chosen, bool, bool);
 
+/// Returns the sides of a set operation: of a chain of one UNION, all of them.
+fn sides_of(set: &SetExpr) -> Vec<&SetExpr> {
+    let mut sides = Vec::new();
+    let mut waiting = vec![set];
+    while let Some(next) = waiting.pop() {
+        match (set, next) {
+            (
+                SetExpr::SetOperation { op, set_quantifier, .. },
+                SetExpr::SetOperation { op: of, set_quantifier: kind, left, right },
+            ) if std::ptr::eq(set, next)
+                || (*op, *of) == (ast::SetOperator::Union, ast::SetOperator::Union)
+                    && set_quantifier == kind =>
+            {
+                waiting.extend([&**right, &**left]);
+            }
+            (_, side) => sides.push(side),
+        }
+    }
+    sides
+}
+
 fn syntax(message: impl Into<String>) -> SqlError {
     SqlError::new(state::SYNTAX, message)
 }
@@ -178,7 +199,6 @@ impl Binder {
                 self.bind_select(select, &order)?
             }
             (other, set) => {
-                self.binds_side = is_side && matches!(other, SetExpr::Query(_));
                 let bound = set.map_or_else(|| self.bind_body(other), Ok)?;
                 let mut bound = self.sort_outputs(bound, &order)?;
                 bound.rel = self.bind_limit(bound.rel, &order)?;
@@ -196,7 +216,7 @@ impl Binder {
             SetExpr::Select(select) => self.bind_select(select, &Order::default()),
             SetExpr::Query(query) => self.bind_query(query),
             SetExpr::Values(values) => self.bind_values(values),
-            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+            SetExpr::SetOperation { op, set_quantifier, .. } => {
                 let all = match set_quantifier {
                     SetQuantifier::All => true,
                     SetQuantifier::None | SetQuantifier::Distinct => false,
@@ -208,7 +228,8 @@ impl Binder {
                     ast::SetOperator::Except => (SetOp::Except, "EXCEPT"),
                     ast::SetOperator::Minus => return Err(SqlError::unsupported("MINUS")),
                 };
-                let sides = (self.bind_side(left)?, self.bind_side(right)?);
+                let sides = sides_of(body).into_iter().map(|side| self.bind_side(side));
+                let sides = sides.collect::<Result<_, _>>()?;
                 self.bind_set(op, all, name, sides)
             }
             _ => Err(SqlError::unsupported("a change of data inside a query")),
@@ -223,31 +244,38 @@ impl Binder {
         bound
     }
 
+    /// Binds a chain of one set operation.
     pub(super) fn bind_set(
         &mut self,
         op: SetOp,
         all: bool,
         name: &str,
-        (left, right): (Bound, Bound),
+        sides: Vec<Bound>,
     ) -> Result<Bound, SqlError> {
-        if left.outputs.len() != right.outputs.len() {
+        let Some((first, rest)) = sides.split_first() else { return Err(syntax("no queries")) };
+        if rest.iter().any(|side| side.outputs.len() != first.outputs.len()) {
             return Err(syntax(format!("each {name} query must have the same number of columns")));
         }
-        let mut outputs = Vec::with_capacity(left.outputs.len());
-        let mut types = Vec::with_capacity(left.outputs.len());
-        for (a, b) in left.outputs.iter().zip(&right.outputs) {
+        let mut outputs = Vec::with_capacity(first.outputs.len());
+        let mut types = Vec::with_capacity(first.outputs.len());
+        for (at, output) in first.outputs.iter().enumerate() {
             let typed = |binder: &Self, output: &Output| Typed {
                 expr: Expr::Column(output.id),
                 ty: (!output.unknown).then(|| binder.columns[output.id].ty),
             };
-            let sides = [typed(self, a), typed(self, b)];
-            let met = self.meet_all(name, &sides)?;
-            let ty = met.unwrap_or(Type::Text);
+            // One side after the other: two literals are text, and stay that beside a number.
+            let mut met = typed(self, output);
+            for side in rest {
+                let next = typed(self, &side.outputs[at]);
+                met.ty = Some(self.meet_all(name, &[met.clone(), next])?.unwrap_or(Type::Text));
+            }
+            let ty = met.ty.unwrap_or(Type::Text);
             types.push(ty);
-            let unknown = met.is_none();
-            outputs.push(Output { id: self.computed(&a.name, ty), name: a.name.clone(), unknown });
+            let name = output.name.clone();
+            outputs.push(Output { id: self.computed(&name, ty), name, unknown: false });
         }
-        let sides = vec![self.side(left, &types)?, self.side(right, &types)?];
+        let sides = sides.into_iter().map(|side| self.side(side, &types));
+        let sides = sides.collect::<Result<_, _>>()?;
         let columns = outputs.iter().map(|output| output.id).collect();
         Ok(Bound { rel: Rel::Set(Box::new(SetOperation { op, all, columns, sides })), outputs })
     }

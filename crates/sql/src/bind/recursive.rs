@@ -142,7 +142,7 @@ impl Binder {
         let mut step = step?;
         if step.rel.uses_of(number) == 0 {
             // It is not recursive: the sides are those of a plain query.
-            let set = self.bind_set(SetOp::Union, union.all, "UNION", (first, step))?;
+            let set = self.bind_set(SetOp::Union, union.all, "UNION", vec![first, step])?;
             return self.bind_query_of(union.query, Some(set));
         }
         step.rel.check_step(name, number)?;

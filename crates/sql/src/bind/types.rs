@@ -41,8 +41,12 @@ impl Binder {
             }
             (None, Expr::Const(Datum::Null)) => Ok(Expr::Const(Datum::Null)),
             (Some(from), expr) if from == ty => Ok(expr),
+            // A constant that does not convert is an error where it is evaluated, if ever.
             (Some(from), Expr::Const(datum)) if explicit || cast::is_assignable(from, ty) => {
-                Ok(Expr::Const(cast::cast(datum, ty, explicit)?))
+                Ok(match cast::cast(datum.clone(), ty, explicit) {
+                    Ok(datum) => Expr::Const(datum),
+                    Err(_) => Expr::Cast(Box::new(Expr::Const(datum)), ty, explicit),
+                })
             }
             (Some(from), expr)
                 if from.is_text() && matches!(ty, Type::Text | Type::Varchar(None)) =>

@@ -81,6 +81,13 @@ impl Expr {
         });
     }
 
+    /// The number of its nodes, without those of subqueries.
+    pub(crate) fn nodes(&self) -> usize {
+        let mut nodes = 0;
+        self.walk(&mut |_| nodes += 1);
+        nodes
+    }
+
     /// True if there is a subquery in it.
     pub(crate) fn has_subquery(&self) -> bool {
         let mut found = false;
@@ -124,6 +131,14 @@ impl Expr {
 }
 
 impl Rel {
+    /// True if an expression in it names one of these columns, which no relation in it makes.
+    pub(crate) fn names_any(&self, columns: &BTreeSet<ColumnId>) -> bool {
+        let keys = || self.keys().into_iter().any(|id| columns.contains(&id));
+        self.exprs().into_iter().any(|expr| expr.names_any(columns))
+            || keys()
+            || self.inputs().into_iter().any(|input| input.names_any(columns))
+    }
+
     /// True if two evaluations over the same tables may differ.
     pub(crate) fn is_volatile(&self) -> bool {
         let calls = match self {

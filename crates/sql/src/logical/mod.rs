@@ -358,6 +358,20 @@ impl Rel {
         }
     }
 
+    /// The columns that it names beside its expressions.
+    fn keys(&self) -> Vec<ColumnId> {
+        match self {
+            Rel::Aggregate { keys, .. } => keys.clone(),
+            Rel::Distinct { on, .. } => on.clone(),
+            Rel::Sort { by, .. } => by.iter().map(|key| key.column).collect(),
+            Rel::Window(window) => {
+                let order = window.order.iter().map(|key| key.column);
+                window.partition.iter().copied().chain(order).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The columns that it names and that none of its relations has: those of enclosing relations.
     pub(crate) fn free_columns(&self) -> BTreeSet<ColumnId> {
         let (mut named, mut made) = (BTreeSet::new(), BTreeSet::new());
@@ -370,16 +384,7 @@ impl Rel {
         for expr in self.exprs() {
             expr.each_column(&mut |column| _ = named.insert(column));
         }
-        match self {
-            Rel::Aggregate { keys, .. } => named.extend(keys),
-            Rel::Distinct { on, .. } => named.extend(on),
-            Rel::Sort { by, .. } => named.extend(by.iter().map(|key| key.column)),
-            Rel::Window(window) => {
-                named.extend(&window.partition);
-                named.extend(window.order.iter().map(|key| key.column));
-            }
-            _ => {}
-        }
+        named.extend(self.keys());
         made.extend(self.own_columns());
         for input in self.inputs() {
             input.gather_columns(named, made);

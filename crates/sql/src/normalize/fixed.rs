@@ -2,8 +2,8 @@
 //! each row of one, `b = 1` selects rows of the other. That gives the other relation a key to be
 //! read by.
 //!
-//! Preconditions: the value names no column and is not volatile; and rows of the other side for
-//! which `a = b` is not true of any partner do not matter to the join. That holds for the right
+//! Preconditions: the value names no column, is small and not volatile; and rows of the other side
+//! for which `a = b` is not true of any partner do not matter to the join. That holds for the right
 //! side of all joins but full and mark joins, whose result shows that a comparison was NULL, and
 //! for the left side of inner and semi joins. `=` is transitive: columns that are compared
 //! without a cast (of integers, of texts, of timestamps) are in one order, and a cast is no column.
@@ -58,9 +58,12 @@ pub(super) fn fixed(rel: &Rel) -> Fixed {
     }
 }
 
-/// True for an expression that has one value for a statement.
+/// The nodes of a value beyond which it is not passed on: it would be computed for each column.
+const MOST_NODES: usize = 100;
+
+/// True for a small expression that has one value for a statement.
 fn is_value(expr: &Expr) -> bool {
-    expr.names_none() && !expr.is_volatile() && !expr.has_subquery()
+    expr.names_none() && !expr.is_volatile() && !expr.has_subquery() && expr.nodes() <= MOST_NODES
 }
 
 /// The column and the value of a condition that fixes a column.

@@ -9,6 +9,7 @@ mod hoist;
 mod outer;
 mod pull;
 mod push;
+mod substitute;
 #[cfg(test)]
 mod tests;
 

@@ -4,12 +4,15 @@
 //! - A filter at the top of the right side is part of the join's condition: both select pairs. In a
 //!   mark join the filter's condition counts as false where it is NULL.
 //! - A projection at the top of the right side moves above the join, or into its condition if the
-//!   join does not return right columns. Above a join that adds NULLs only columns may be passed
-//!   on: an expression need not be NULL where its columns are.
+//!   join does not return right columns, unless that makes expressions large. Above a join that
+//!   adds NULLs only columns may be passed on: an expression need not be NULL where its columns are.
+//! - With it moves a projection at the top of the left side that only passes columns on, if the
+//!   right side is independent by then: one projection stays above a chain of such joins.
 //! - Order and duplicates of a right side do not matter where only the existence of a match does.
 
+use super::substitute::Substitution;
 use crate::expr::Expr;
-use crate::logical::{Join, JoinKind, Rel};
+use crate::logical::{ColumnId, Join, JoinKind, Rel};
 use std::collections::BTreeSet;
 
 /// Rewrites all joins of a plan.
@@ -26,61 +29,47 @@ pub(super) fn pull_up(rel: Rel) -> Rel {
 }
 
 fn pull_join(join: Join) -> Rel {
-    let Join { kind, left, mut right, mut on } = join;
+    let Join { kind, left, mut right, on: condition } = join;
+    let mut on = Vec::new();
+    condition.into_conjuncts(&mut on);
     let lefts: BTreeSet<_> = left.columns().into_iter().collect();
     let tests = matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_));
     // The columns above the join, while projections move there.
-    let mut above: Option<Vec<(usize, Expr)>> = None;
+    let mut above: Option<Vec<(ColumnId, Expr)>> = None;
     loop {
-        let is_dependent = !right.free_columns().is_disjoint(&lefts);
+        let is_dependent = right.names_any(&lefts);
         right = match right {
             Rel::Filter { input, condition } if is_dependent && kind != JoinKind::Full => {
-                let mut pulled = Vec::new();
-                let mut stays = Vec::new();
                 let mut all = Vec::new();
                 condition.into_conjuncts(&mut all);
-                for conjunct in all {
-                    let goes = conjunct.names_any(&lefts) && !conjunct.is_volatile();
-                    if goes { pulled.push(conjunct) } else { stays.push(conjunct) }
-                }
+                let goes = |conjunct: &Expr| conjunct.names_any(&lefts) && !conjunct.is_volatile();
+                let (pulled, stays): (Vec<_>, Vec<_>) = all.into_iter().partition(goes);
                 if pulled.is_empty() {
                     right = input.filter(stays);
                     break;
                 }
-                if let JoinKind::Mark(_) = kind {
-                    let surely = |c: Expr| Expr::IsBool(Box::new(c), true, false);
-                    pulled = pulled.into_iter().map(surely).collect();
-                }
                 // The join's own condition comes first: it may guard what fails.
-                let mut all = Vec::new();
-                on.into_conjuncts(&mut all);
-                all.extend(pulled);
-                on = Expr::And(all);
+                on.extend(pulled.into_iter().map(|conjunct| match kind {
+                    JoinKind::Mark(_) => Expr::IsBool(Box::new(conjunct), true, false),
+                    _ => conjunct,
+                }));
                 input.filter(stays)
             }
-            Rel::Project { input, outputs } if tests && !volatile(&outputs) => {
-                on.replace_columns(&|id| {
-                    outputs.iter().find(|(output, _)| *output == id).map(|(_, e)| e.clone())
-                });
-                *input
-            }
             Rel::Project { input, outputs }
-                if is_dependent
-                    && (kind == JoinKind::Inner && !volatile(&outputs)
-                        || matches!(kind, JoinKind::Left | JoinKind::Single)
-                            && passes_own(&outputs, &input)) =>
+                if !volatile(&outputs)
+                    && (tests || is_dependent && may_move_above(kind, &outputs, &input)) =>
             {
-                let find = |id: usize| {
-                    outputs.iter().find(|(output, _)| *output == id).map(|(_, e)| e.clone())
-                };
-                on.replace_columns(&find);
-                above = Some(match above {
-                    None => outputs,
-                    Some(mut above) => {
-                        above.iter_mut().for_each(|(_, expr)| expr.replace_columns(&find));
-                        above
-                    }
-                });
+                let mut into = Substitution::of(&outputs);
+                let mut users: Vec<&mut Expr> = on.iter_mut().collect();
+                users.extend(above.iter_mut().flatten().map(|(_, expr)| expr));
+                if !users.iter().all(|expr| into.reserve(expr)) {
+                    right = Rel::Project { input, outputs };
+                    break;
+                }
+                users.into_iter().for_each(|expr| into.apply(expr));
+                if !tests {
+                    above.get_or_insert(outputs);
+                }
                 *input
             }
             Rel::Sort { input, .. } if tests => *input,
@@ -93,29 +82,46 @@ fn pull_join(join: Join) -> Rel {
             }
         };
     }
-    let passed: Vec<_> = left.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
-    let joined = left.join(kind, right, on);
-    match above {
-        None => joined,
-        Some(above) => {
-            let outputs = passed.into_iter().chain(above).collect();
-            Rel::Project { input: Box::new(joined), outputs }
+    let all = |on| Expr::all_of(on).unwrap_or_else(Expr::truth);
+    let Some(mut above) = above else { return left.join(kind, right, all(on)) };
+    let (left, mut outputs) = match left {
+        Rel::Project { input, outputs }
+            if passes_own(&outputs, &input) && !right.names_any(&lefts) =>
+        {
+            let into = Substitution::of(&outputs);
+            on.iter_mut().chain(above.iter_mut().map(|(_, expr)| expr)).for_each(|e| into.apply(e));
+            (*input, outputs)
         }
+        left => {
+            let passed = left.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
+            (left, passed)
+        }
+    };
+    outputs.extend(above);
+    Rel::Project { input: Box::new(left.join(kind, right, all(on))), outputs }
+}
+
+/// True if the projection of a right side may move above a join that returns right columns.
+fn may_move_above(kind: JoinKind, outputs: &[(ColumnId, Expr)], input: &Rel) -> bool {
+    match kind {
+        JoinKind::Inner => true,
+        JoinKind::Left | JoinKind::Single => passes_own(outputs, input),
+        _ => false,
     }
 }
 
-fn volatile(outputs: &[(usize, Expr)]) -> bool {
+fn volatile(outputs: &[(ColumnId, Expr)]) -> bool {
     outputs.iter().any(|(_, expr)| expr.is_volatile())
 }
 
 /// True if all outputs are columns of the input.
-fn passes_own(outputs: &[(usize, Expr)], input: &Rel) -> bool {
+fn passes_own(outputs: &[(ColumnId, Expr)], input: &Rel) -> bool {
     let own: BTreeSet<_> = input.columns().into_iter().collect();
     outputs.iter().all(|(_, expr)| matches!(expr, Expr::Column(id) if own.contains(id)))
 }
 
-/// True if a condition names no other columns of a relation than these.
-fn only_uses(on: &Expr, input: &Rel, columns: &[usize]) -> bool {
+/// True if conditions name no other columns of a relation than these.
+fn only_uses(on: &[Expr], input: &Rel, columns: &[ColumnId]) -> bool {
     let others = input.columns().into_iter().filter(|id| !columns.contains(id)).collect();
-    !on.names_any(&others)
+    !on.iter().any(|conjunct| conjunct.names_any(&others))
 }

@@ -3,7 +3,7 @@
 //! A conjunct moves below an operator if the operator treats rows for which the conjunct is not
 //! true as if they were not there, and if it is not volatile:
 //!
-//! - a projection, with its columns replaced by their expressions;
+//! - a projection, with its columns replaced by their expressions if they stay small;
 //! - a sort; the side of an inner join whose columns alone it names; the left side of other joins;
 //! - an aggregate with keys, if it names only keys. An aggregate without keys has a row even for no
 //!   input, so that nothing moves below it. Of grouping sets, if it names only keys that all sets
@@ -16,6 +16,7 @@
 //! they move to the left side as well, where they name nothing of the right one.
 
 use super::fixed::{Fixed, complete, drop_implied, equalities, fixed, implied, pairs};
+use super::substitute::Substitution;
 use crate::expr::Expr;
 use crate::logical::{Join, JoinKind, Rel, SetOp, Window};
 use std::collections::BTreeSet;
@@ -39,13 +40,10 @@ fn push(rel: Rel, mut conjuncts: Vec<Expr>) -> Rel {
             let computed: Vec<_> =
                 outputs.iter().filter(|(_, expr)| expr.is_volatile()).map(|(id, _)| *id).collect();
             let computed: BTreeSet<_> = computed.into_iter().collect();
-            let (stay, mut go): (Vec<_>, Vec<_>) =
-                conjuncts.into_iter().partition(|conjunct| conjunct.names_any(&computed));
-            for conjunct in &mut go {
-                conjunct.replace_columns(&|id| {
-                    outputs.iter().find(|(output, _)| *output == id).map(|(_, expr)| expr.clone())
-                });
-            }
+            let mut into = Substitution::of(&outputs);
+            let stays = |conjunct: &Expr| conjunct.names_any(&computed) || !into.reserve(conjunct);
+            let (stay, mut go): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(stays);
+            go.iter_mut().for_each(|conjunct| into.apply(conjunct));
             Rel::Project { input: Box::new(push(*input, go)), outputs }.filter(stay)
         }
         Rel::Sort { input, by } => Rel::Sort { input: Box::new(push(*input, conjuncts)), by },

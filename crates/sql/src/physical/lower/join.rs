@@ -45,7 +45,7 @@ impl Lowering {
         }
 
         // By key, if there are few left rows, or if the right side depends on them anyway.
-        let is_dependent = !right.free_columns().is_disjoint(&lefts);
+        let is_dependent = right.names_any(&lefts);
         let knows_null = matches!(physical, Kind::Mark | Kind::AntiUnknown)
             && !pairs.iter().all(Expr::is_never_null);
         let by_key = kind != JoinKind::Full
