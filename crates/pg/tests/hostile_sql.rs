@@ -133,6 +133,7 @@ fn plans() -> Vec<(String, Outcome)> {
         all.push((format!("SELECT {}1{}", maxima.0, maxima.1), Value("1")));
         let sums = list(times, |n| format!("sum(a) OVER (ORDER BY b + {n})"), ", ");
         all.push((format!("SELECT {sums} FROM t"), Rows));
+        all.push((format!("EXPLAIN SELECT {sums} FROM t"), Rows));
         let exists = list(times, |n| format!("EXISTS (SELECT FROM t t{n} WHERE "), "");
         let close = ")".repeat(times);
         all.push((format!("SELECT count(*) FROM t WHERE {exists}t.a = t0.a{close}"), Value("12")));

@@ -82,13 +82,13 @@ impl Session {
             age = Some(work.txn.age());
             work.txn.set_lock_timeout(self.timeout("lock_timeout"));
             work.settled = true; // A step is no statement, and cannot be replayed.
-            let done = match ddl::step(&engine, &mut work, step).await {
-                Ok(done) => {
-                    self.work = Some(work);
-                    self.commit().await.map(|()| done)
-                }
+            let done = ddl::step(&engine, &mut work, step).await;
+            self.work = Some(work);
+            let done = match self.stands(done).await {
+                Ok(done) => self.commit().await.map(|()| done),
                 Err(error) => Err(error),
             };
+            self.work = None;
             match done {
                 Err(error) if error.is_restart() => {}
                 other => return other,
@@ -174,6 +174,11 @@ async fn fill_range(
                 Outcome::Committed { .. } => Ok(()),
                 Outcome::Aborted { why } => Err(aborted(why)),
                 Outcome::Unknown => continue, // Entering rows twice has no effect.
+            },
+            // An error may come from reads that were never committed together.
+            Err(error) if !error.is_restart() => match txn.validate().await {
+                Ok(()) => Err(error),
+                Err(failure) => Err(failure.into()),
             },
             Err(error) => Err(error),
         };

@@ -404,7 +404,8 @@ pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<usize, SqlErr
     };
     match measured {
         ControlFlow::Continue(()) => {
-            Ok(measure.deepest + measure.relations as usize + balance.set_operations)
+            let nodes = measure.relations as usize + measure.windows;
+            Ok(measure.deepest + nodes + balance.set_operations)
         }
         ControlFlow::Break(error) => Err(error),
     }
@@ -583,6 +584,8 @@ struct Measure {
     /// The relations of the statement.
     relations: u64,
     expressions: u64,
+    /// The calls of window functions: each may be a node of the plan, above the others.
+    windows: usize,
     /// The queries of WITH that can be referred to: name, size, relations.
     named: Vec<(String, u64, u64)>,
 }
@@ -684,7 +687,8 @@ fn repeated(expr: &Expr, frame: &Frame) -> u64 {
 impl Visitor for Measure {
     type Break = SqlError;
 
-    fn pre_visit_expr(&mut self, _: &Expr) -> ControlFlow<SqlError> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
+        self.windows += usize::from(matches!(expr, Expr::Function(call) if call.over.is_some()));
         self.enter(VecDeque::new())
     }
 

@@ -20,6 +20,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 /// The stack that any thread has, in bytes, for statements that are not deep. The parser grows the
 /// stack where less is left: between two looks at it, a join inside a query takes 170 KB.
 const SMALL_STACK_BYTES: usize = 512 << 10;
+/// The stack that the parser adds at once, in bytes. Only used pages take memory, but they do so
+/// again each time that the parser comes back to where it has added it.
+const ADDED_STACK_BYTES: usize = 64 << 20;
 
 /// One statement.
 #[derive(Clone, Debug)]
@@ -190,6 +193,7 @@ fn statement(
     let parentheses = limits::check_parentheses(parentheses + added)?;
     let limits::Room { bytes, recursion } = limits::refuse_chains(&tokens, parentheses)?;
     recursive::set_minimum_stack_size(SMALL_STACK_BYTES);
+    recursive::set_stack_allocation_size(ADDED_STACK_BYTES);
     let parse = || parse_statement(tokens, sql, parentheses, recursion);
     if bytes < SMALL_STACK_BYTES {
         return parse();

@@ -353,7 +353,7 @@ impl Session {
 
     /// Validates the transaction's reads before an error is reported: without that, the error may
     /// come from a combination of reads that was never committed together.
-    async fn stands<T>(&mut self, result: Result<T, SqlError>) -> Result<T, SqlError> {
+    pub(crate) async fn stands<T>(&mut self, result: Result<T, SqlError>) -> Result<T, SqlError> {
         if result.as_ref().is_err_and(|error| !error.is_restart())
             && let Some(work) = self.work.as_mut().filter(|work| !work.failed && !work.reads_only())
         {

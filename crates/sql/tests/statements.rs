@@ -224,6 +224,28 @@ fn transactions_commit_roll_back_and_fail() {
 }
 
 #[test]
+fn changes_of_the_catalog_do_not_trust_reads_that_do_not_validate() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    // The name, the version, the entry of a row: each is there, and not found at first.
+    for hidden in 1..=6 {
+        memory.hide_reads(hidden);
+        assert_eq!(
+            run(s, &format!("create index by_age_{hidden} on people (age)")),
+            ["CREATE INDEX"]
+        );
+        memory.hide_reads(hidden);
+        assert_eq!(run(s, &format!("drop index by_age_{hidden}")), ["DROP INDEX"]);
+        memory.hide_reads(hidden);
+        assert_eq!(run(s, "analyze people"), ["ANALYZE"]);
+        memory.hide_reads(0);
+        assert_eq!(run(s, "select count(*) from people where age > 0"), ["3", "SELECT 1"]);
+    }
+    let statistics = "select reltuples from pg_class where relname = 'people'";
+    assert_eq!(run(s, statistics), ["3", "SELECT 1"]);
+}
+
+#[test]
 fn aborted_transactions_are_replayed() {
     let (mut session, memory) = with_people();
     let s = &mut session;

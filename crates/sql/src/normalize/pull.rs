@@ -5,7 +5,8 @@
 //!   mark join the filter's condition counts as false where it is NULL.
 //! - A projection at the top of the right side moves above the join, or into its condition if the
 //!   join does not return right columns, unless that makes expressions large. Above a join that
-//!   adds NULLs only columns may be passed on: an expression need not be NULL where its columns are.
+//!   adds NULLs only columns may be passed on: an expression need not be NULL where its columns
+//!   are.
 //! - With it moves a projection at the top of the left side that only passes columns on, if the
 //!   right side is independent by then: one projection stays above a chain of such joins.
 //! - Order and duplicates of a right side do not matter where only the existence of a match does.

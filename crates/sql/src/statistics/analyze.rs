@@ -163,17 +163,17 @@ impl Session {
                 Ok(Some(version)) if version == table.version => {
                     write(txn, table, statistics.clone()).await
                 }
-                // They are of a table that is gone, or of columns that have changed.
-                Ok(_) => return Ok(()),
+                // They are of a table that is gone, or of columns that have changed, if the commit
+                // confirms that.
+                Ok(_) => Ok(()),
                 Err(error) => Err(error),
             };
-            let done = match written {
-                Ok(()) => {
-                    self.work = Some(work);
-                    self.commit().await
-                }
+            self.work = Some(work);
+            let done = match self.stands(written).await {
+                Ok(()) => self.commit().await,
                 Err(error) => Err(error),
             };
+            self.work = None;
             match done {
                 Err(error) if error.is_restart() => {}
                 other => return other,

@@ -22,6 +22,7 @@ struct State {
     now: u64,
     aborts_at_commit: usize,
     aborts_at_read: usize,
+    hidden_reads: usize,
     unknown: bool,
     stuck: bool,
     begun: u64,
@@ -43,6 +44,12 @@ impl Memory {
     /// Aborts the next reads of writing transactions.
     pub fn abort_reads(&self, count: usize) {
         self.0.lock().unwrap().aborts_at_read = count;
+    }
+
+    /// Hides what the next reads of keys by writing transactions would find, as a replica does that
+    /// has not learned of a commit. The transactions do not validate.
+    pub fn hide_reads(&self, count: usize) {
+        self.0.lock().unwrap().hidden_reads = count;
     }
 
     /// Makes the outcome of the next commit unknown.
@@ -75,6 +82,9 @@ impl Memory {
     }
 }
 
+/// The refusal of a transaction that has misread.
+const OVERWRITTEN: Conflict = Conflict::Overwritten;
+
 const START: u64 = 1_700_000_000_000_000_000;
 
 struct Open {
@@ -87,6 +97,8 @@ struct Open {
     planned: BTreeMap<u32, u64>,
     schemas: Vec<SchemaVersion>,
     saved: Vec<(BTreeMap<Key, Option<Value>>, Vec<SchemaVersion>)>,
+    /// True if a read did not find what is there.
+    misread: bool,
 }
 
 impl Database for Memory {
@@ -109,8 +121,10 @@ impl Database for Memory {
         drop(state);
         let (writes, planned) = (BTreeMap::new(), BTreeMap::new());
         let (schemas, saved) = (Vec::new(), Vec::new());
+        let mode = how.mode;
+        let misread = false;
         let open =
-            Open { memory, mode: how.mode, age, began, read_at, writes, planned, schemas, saved };
+            Open { memory, mode, age, began, read_at, writes, planned, schemas, saved, misread };
         Box::pin(async move { Ok(Box::new(open) as Box<dyn Transaction>) })
     }
 }
@@ -167,6 +181,11 @@ impl Transaction for Open {
             }
             let mut state = self.memory.0.lock().unwrap();
             state.requests += 1;
+            if self.mode == Mode::ReadWrite && state.hidden_reads > 0 {
+                state.hidden_reads -= 1;
+                self.misread = true;
+                return Ok(None);
+            }
             Ok(state.versions.get(key).and_then(|versions| self.see(versions)))
         })
     }
@@ -262,8 +281,16 @@ impl Transaction for Open {
         (self.writes, self.schemas) = self.saved[savepoint.0].clone();
     }
 
+    fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
+        let valid = if self.misread { Err(Failure::Aborted(OVERWRITTEN)) } else { Ok(()) };
+        Box::pin(async move { valid })
+    }
+
     fn commit(self: Box<Self>) -> Future<'static, Outcome> {
         Box::pin(async move {
+            if self.misread {
+                return Outcome::Aborted { why: OVERWRITTEN };
+            }
             let stuck = std::mem::take(&mut self.memory.0.lock().unwrap().stuck);
             if stuck {
                 std::future::pending::<()>().await;
