@@ -10,11 +10,13 @@ use crate::explain;
 use crate::expr::Scope;
 use crate::limits;
 use crate::names;
+use crate::normalize;
 use crate::parse::Parsed;
 use crate::physical;
 use crate::response::Column;
 use crate::stack;
 use crate::system;
+use crate::turn::Turn;
 use crate::types::Type;
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
@@ -22,6 +24,10 @@ use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// The number of relations beyond which planning is not done at once. The future of a statement of
+/// half as many has stack when it is dropped.
+const MANY_RELATIONS: usize = 100;
 
 /// The plan of a statement.
 pub(crate) enum Plan {
@@ -200,11 +206,11 @@ async fn compile(
         Statement::Query(query) => {
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            let plan = stack::with_room(relations, || {
-                bind::compile(query, &found, &declared)
-                    .and_then(|query| physical::lower(query, relations))
-            });
-            let plan = Arc::new(plan?);
+            let query = stack::with_room(relations, || bind::compile(query, &found, &declared))?;
+            rest(relations).await;
+            let query = stack::with_room(relations, || normalize::query(query));
+            rest(relations).await;
+            let plan = Arc::new(stack::with_room(relations, || physical::lower(query, relations))?);
             let (params, columns) = (plan.params.clone(), plan.columns.clone());
             (Plan::Query(plan), params, Some(columns))
         }
@@ -214,13 +220,13 @@ async fn compile(
             tables.push(into.planned());
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            stack::with_room(relations, || {
-                let bound = bind::insert(insert, with, into, &found, &declared)?;
-                let params = bound.params.clone();
-                let insert = Insert::plan(bound, relations)?;
-                let columns = insert.columns();
-                Ok::<_, SqlError>((Plan::Insert(insert), params, columns))
-            })?
+            let bind = || bind::insert(insert, with, into, &found, &declared);
+            let bound = stack::with_room(relations, bind)?;
+            rest(relations).await;
+            let params = bound.params.clone();
+            let insert = stack::with_room(relations, || Insert::plan(bound, relations))?;
+            let columns = insert.columns();
+            (Plan::Insert(insert), params, columns)
         }
         Statement::Update(_) | Statement::Delete(_) => {
             let name = bind::target_of(planned)?;
@@ -228,12 +234,12 @@ async fn compile(
             tables.push(table.planned());
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            stack::with_room(relations, || {
-                let bound = bind::change(planned, with, table, &found, &declared)?;
-                let change = Change::plan(bound, relations)?;
-                let (params, columns) = (change.query.params.clone(), change.returning.clone());
-                Ok::<_, SqlError>((Plan::Change(change), params, columns))
-            })?
+            let bind = || bind::change(planned, with, table, &found, &declared);
+            let bound = stack::with_room(relations, bind)?;
+            rest(relations).await;
+            let change = stack::with_room(relations, || Change::plan(bound, relations))?;
+            let (params, columns) = (change.query.params.clone(), change.returning.clone());
+            (Plan::Change(change), params, columns)
         }
         Statement::ShowVariable { variable } => {
             (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
@@ -252,6 +258,14 @@ async fn compile(
         None => (plan, columns),
     };
     Ok(Compiled { source, declared, plan, tables, provisional: !clean, params, columns })
+}
+
+/// Lets other tasks run between two steps of planning a statement of many relations: a timeout or a
+/// cancel request ends it there.
+async fn rest(relations: usize) {
+    if relations > MANY_RELATIONS {
+        Turn::new(None).pass().await;
+    }
 }
 
 /// The tables that a query names, and the names of its WITH clauses.

@@ -530,15 +530,23 @@ impl Binder {
         }
         let needle = self.bind(needle)?;
         let mut items = list.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>, _>>()?;
-        // Several values that name no column have one type together with the needle, if there is
-        // one.
-        let alone = items.iter().filter(|item| item.expr.names_none()).cloned();
+        // Several values that name no column of this query have one type together with the needle,
+        // if there is one.
+        let is_alone = |binder: &Self, item: &Typed| {
+            let mut alone = true;
+            item.expr.each_column(&mut |id| alone &= !binder.is_own(id));
+            alone
+        };
+        let alone = items.iter().filter(|item| is_alone(self, item)).cloned();
         let alone: Vec<Typed> = std::iter::once(needle.clone()).chain(alone).collect();
         if alone.len() > 2
             && let Ok(Some(ty)) = self.meet(&alone)
             && alone.iter().any(|item| item.ty != Some(ty))
         {
-            for item in items.iter_mut().filter(|item| item.expr.names_none()) {
+            for item in items.iter_mut() {
+                if !is_alone(self, item) {
+                    continue;
+                }
                 *item = Typed::of(self.coerce(item.clone(), ty, false)?, ty);
             }
         }

@@ -149,7 +149,7 @@ impl Binder {
 
     /// True if a column belongs to the innermost query.
     fn is_own(&self, id: ColumnId) -> bool {
-        self.columns[id].level == self.levels.len() - 1
+        self.columns[id].level + 1 == self.levels.len()
     }
 
     /// Creates a computed column.

@@ -725,10 +725,10 @@ impl Binder {
         {
             return *id;
         }
-        let ty = ty.unwrap_or(Type::Text);
+        let keeps = |id: ColumnId| ty.is_none_or(|ty| ty == self.columns[id].ty);
         let id = match &expr {
-            Expr::Column(id) if self.is_own(*id) => *id,
-            _ => self.computed(name, ty),
+            Expr::Column(id) if self.is_own(*id) && keeps(*id) => *id,
+            _ => self.computed(name, ty.unwrap_or(Type::Text)),
         };
         computed.push((id, expr));
         id

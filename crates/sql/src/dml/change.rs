@@ -8,7 +8,7 @@ use crate::error::SqlError;
 use crate::explain::Actuals;
 use crate::expr::Scope;
 use crate::response::Column;
-use crate::{kv, physical, write};
+use crate::{kv, normalize, physical, write};
 use meridian_txn::Transaction;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Change {
     /// Plans a bound UPDATE or DELETE.
     pub(crate) fn plan(change: bind::Change, relations: usize) -> Result<Change, SqlError> {
         let bind::Change { table, query, locks, assigned, returning } = change;
-        let query = Arc::new(physical::lower(query, relations)?);
+        let query = Arc::new(physical::lower(normalize::query(query), relations)?);
         Ok(Change { table, query, locks, assigned, returning })
     }
 

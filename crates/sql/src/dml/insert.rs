@@ -8,7 +8,7 @@ use crate::error::{SqlError, state};
 use crate::explain::Actuals;
 use crate::expr::{self, Expr, Scope};
 use crate::response::Column;
-use crate::{kv, physical, write};
+use crate::{kv, normalize, physical, write};
 use meridian_mvcc::Key;
 use meridian_txn::Transaction;
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ impl Insert {
         let source = match source {
             bind::Source::Values(rows) => Source::Values(rows),
             bind::Source::Query(query) => {
-                Source::Query(Arc::new(physical::lower(query, relations)?))
+                Source::Query(Arc::new(physical::lower(normalize::query(query), relations)?))
             }
         };
         Ok(Insert { table, source, conflict, returning })

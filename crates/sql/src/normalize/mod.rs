@@ -13,9 +13,15 @@ mod substitute;
 #[cfg(test)]
 mod tests;
 
+use crate::bind::Query;
 use crate::logical::Rel;
 
-/// Normalizes a plan whose column ids are below `ids`; returns the new limit of ids.
+/// Normalizes the plan of a query.
+pub(crate) fn query(query: Query) -> Query {
+    Query { rel: normalize(query.rel, query.ids), ..query }
+}
+
+/// Normalizes a plan whose column ids are below `ids`.
 pub(crate) fn normalize(rel: Rel, ids: usize) -> Rel {
     let mut next = ids;
     let rel = fold::fold(hoist::hoist(rel, &mut next));

@@ -12,25 +12,23 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::logical::{self, ColumnId, Rel};
-use crate::normalize::normalize;
 use meridian_txn::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Plans a bound query.
+/// Plans a normalized query.
 pub(crate) fn lower(query: bind::Query, relations: usize) -> Result<Query, SqlError> {
     lower_with(query, relations, None)
 }
 
-/// Plans a bound query. With `by_key`, all joins that can read by key do, or none does.
+/// Plans a normalized query. With `by_key`, all joins that can read by key do, or none does.
 pub(crate) fn lower_with(
     query: bind::Query,
     relations: usize,
     by_key: Option<bool>,
 ) -> Result<Query, SqlError> {
-    let rel = normalize(query.rel, query.ids);
-    let estimates = Estimates::of(&rel);
-    let rel = order::order(rel, &estimates);
+    let estimates = Estimates::of(&query.rel);
+    let rel = order::order(query.rel, &estimates);
     let mut lowering = Lowering {
         estimates,
         outer: BTreeMap::new(),
