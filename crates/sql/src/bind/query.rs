@@ -250,34 +250,52 @@ impl Binder {
         op: SetOp,
         all: bool,
         name: &str,
-        sides: Vec<Bound>,
+        mut sides: Vec<Bound>,
     ) -> Result<Bound, SqlError> {
         let Some((first, rest)) = sides.split_first() else { return Err(syntax("no queries")) };
         if rest.iter().any(|side| side.outputs.len() != first.outputs.len()) {
             return Err(syntax(format!("each {name} query must have the same number of columns")));
         }
-        let mut outputs = Vec::with_capacity(first.outputs.len());
-        let mut types = Vec::with_capacity(first.outputs.len());
-        for (at, output) in first.outputs.iter().enumerate() {
-            let typed = |binder: &Self, output: &Output| Typed {
-                expr: Expr::Column(output.id),
-                ty: (!output.unknown).then(|| binder.columns[output.id].ty),
-            };
+        let names: Vec<String> = first.outputs.iter().map(|output| output.name.clone()).collect();
+        let mut outputs = Vec::with_capacity(names.len());
+        let mut types = Vec::with_capacity(names.len());
+        for (at, name_of) in names.into_iter().enumerate() {
             // One side after the other: two literals are text, and stay that beside a number.
-            let mut met = typed(self, output);
-            for side in rest {
-                let next = typed(self, &side.outputs[at]);
-                met.ty = Some(self.meet_all(name, &[met.clone(), next])?.unwrap_or(Type::Text));
+            let mut met = self.type_of_output(&sides[0].outputs[at]);
+            for next in 1..sides.len() {
+                let side = self.type_of_output(&sides[next].outputs[at]);
+                let ty = self.meet_all(name, &[met.clone(), side])?.unwrap_or(Type::Text);
+                // A literal has the type of the sides up to its own.
+                let first = if next == 1 { 0 } else { next };
+                for side in &mut sides[first..=next] {
+                    self.give_output_type(side, at, ty)?;
+                }
+                met.ty = Some(ty);
             }
             let ty = met.ty.unwrap_or(Type::Text);
             types.push(ty);
-            let name = output.name.clone();
-            outputs.push(Output { id: self.computed(&name, ty), name, unknown: false });
+            outputs.push(Output { id: self.computed(&name_of, ty), name: name_of, unknown: false });
         }
         let sides = sides.into_iter().map(|side| self.side(side, &types));
         let sides = sides.collect::<Result<_, _>>()?;
         let columns = outputs.iter().map(|output| output.id).collect();
         Ok(Bound { rel: Rel::Set(Box::new(SetOperation { op, all, columns, sides })), outputs })
+    }
+
+    /// The type of an output; none for a literal or a parameter.
+    fn type_of_output(&self, output: &Output) -> Typed {
+        let ty = (!output.unknown).then(|| self.columns[output.id].ty);
+        Typed { expr: Expr::Column(output.id), ty }
+    }
+
+    /// Gives an output that is a literal or a parameter its type.
+    fn give_output_type(&mut self, side: &mut Bound, at: usize, ty: Type) -> Result<(), SqlError> {
+        let output = &mut side.outputs[at];
+        if output.unknown && self.give_type(&mut side.rel, output.id, ty)? {
+            self.columns[output.id].ty = ty;
+            output.unknown = false;
+        }
+        Ok(())
     }
 
     /// Converts a side's columns to the types of the set operation.
@@ -286,10 +304,8 @@ impl Binder {
         mut side: Bound,
         types: &[Type],
     ) -> Result<(Rel, Vec<ColumnId>), SqlError> {
-        for (output, ty) in side.outputs.iter().zip(types) {
-            if output.unknown && self.give_type(&mut side.rel, output.id, *ty)? {
-                self.columns[output.id].ty = *ty;
-            }
+        for (at, ty) in types.iter().enumerate() {
+            self.give_output_type(&mut side, at, *ty)?;
         }
         let same = |(output, ty): (&Output, &Type)| self.columns[output.id].ty.base() == ty.base();
         if side.outputs.iter().zip(types).all(same) {

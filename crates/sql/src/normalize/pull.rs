@@ -8,7 +8,8 @@
 //!   adds NULLs only columns may be passed on: an expression need not be NULL where its columns
 //!   are.
 //! - With it moves a projection at the top of the left side that only passes columns on, if the
-//!   right side is independent by then: one projection stays above a chain of such joins.
+//!   right side is independent by then and no column has one id on both sides: one projection stays
+//!   above a chain of such joins.
 //! - Order and duplicates of a right side do not matter where only the existence of a match does.
 
 use super::substitute::Substitution;
@@ -85,9 +86,13 @@ fn pull_join(join: Join) -> Rel {
     }
     let all = |on| Expr::all_of(on).unwrap_or_else(Expr::truth);
     let Some(mut above) = above else { return left.join(kind, right, all(on)) };
+    // A copy of an expression has copies of its relations, with the same columns: the projection
+    // may hide those of the left side.
+    let rights: BTreeSet<_> = right.columns().into_iter().collect();
+    let is_apart = |input: &Rel| input.columns().iter().all(|id| !rights.contains(id));
     let (left, mut outputs) = match left {
         Rel::Project { input, outputs }
-            if passes_own(&outputs, &input) && !right.names_any(&lefts) =>
+            if passes_own(&outputs, &input) && is_apart(&input) && !right.names_any(&lefts) =>
         {
             let into = Substitution::of(&outputs);
             on.iter_mut().chain(above.iter_mut().map(|(_, expr)| expr)).for_each(|e| into.apply(e));
