@@ -52,10 +52,6 @@ impl Places {
         let (limit, offset) = match &query.limit_clause {
             _ if is_foreign => return None,
             Some(LimitClause::OffsetCommaLimit { .. }) => return None,
-            // LIMIT ALL.
-            Some(LimitClause::LimitOffset { limit: None, offset: None, limit_by: _ }) => {
-                (Some(Span::empty()), None)
-            }
             Some(LimitClause::LimitOffset { limit, offset, limit_by: _ }) => {
                 (limit.as_ref().map(Spanned::span), offset.as_ref().map(|it| it.value.span()))
             }
