@@ -25,8 +25,8 @@ use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The number of relations beyond which planning is not done at once. The future of a statement of
-/// half as many has stack when it is dropped.
+/// The number of relations beyond which planning pauses between its steps. A plan that waits there
+/// may be dropped: the future of such a statement has stack for that ([`stack::run_if_deep`]).
 const MANY_RELATIONS: usize = 100;
 
 /// The plan of a statement.
@@ -207,9 +207,9 @@ async fn compile(
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
             let query = stack::with_room(relations, || bind::compile(query, &found, &declared))?;
-            rest(relations).await;
+            pause(relations).await;
             let query = stack::with_room(relations, || normalize::query(query));
-            rest(relations).await;
+            pause(relations).await;
             let plan = Arc::new(stack::with_room(relations, || physical::lower(query, relations))?);
             let (params, columns) = (plan.params.clone(), plan.columns.clone());
             (Plan::Query(plan), params, Some(columns))
@@ -222,7 +222,7 @@ async fn compile(
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
             let bind = || bind::insert(insert, with, into, &found, &declared);
             let bound = stack::with_room(relations, bind)?;
-            rest(relations).await;
+            pause(relations).await;
             let params = bound.params.clone();
             let insert = stack::with_room(relations, || Insert::plan(bound, relations))?;
             let columns = insert.columns();
@@ -236,7 +236,7 @@ async fn compile(
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
             let bind = || bind::change(planned, with, table, &found, &declared);
             let bound = stack::with_room(relations, bind)?;
-            rest(relations).await;
+            pause(relations).await;
             let change = stack::with_room(relations, || Change::plan(bound, relations))?;
             let (params, columns) = (change.query.params.clone(), change.returning.clone());
             (Plan::Change(change), params, columns)
@@ -262,7 +262,7 @@ async fn compile(
 
 /// Lets other tasks run between two steps of planning a statement of many relations: a timeout or a
 /// cancel request ends it there.
-async fn rest(relations: usize) {
+async fn pause(relations: usize) {
     if relations > MANY_RELATIONS {
         Turn::new(None).pass().await;
     }
@@ -299,7 +299,7 @@ impl ast::Visitor for Named {
     }
 
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-        self.relations += usize::from(matches!(expr, ast::Expr::Function(f) if f.over.is_some()));
+        self.relations += usize::from(limits::is_window(expr));
         ControlFlow::Continue(())
     }
 

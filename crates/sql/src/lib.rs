@@ -38,6 +38,7 @@ mod aggregate;
 mod array;
 mod backfill;
 mod bind;
+mod brackets;
 mod bulk;
 mod carried;
 mod cast;

@@ -12,7 +12,7 @@
 //! a thousand calls or subqueries inside each other. What is deep runs on a stack of its own
 //! ([`crate::stack`]).
 
-use crate::clauses;
+use crate::brackets;
 use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -469,7 +469,7 @@ impl VisitorMut for Balance {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-        match clauses::open(query) {
+        match brackets::open(query) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -572,6 +572,11 @@ fn balance<T>(
     *root = parts.pop().unwrap_or_else(nothing);
 }
 
+/// True for a call of a window function, which may be a node of the plan above the others.
+pub(crate) fn is_window(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(call) if call.over.is_some())
+}
+
 /// The size of a tree after each operator that repeats an operand, and each reference to a query of
 /// WITH, is expanded.
 #[derive(Default)]
@@ -584,7 +589,7 @@ struct Measure {
     /// The relations of the statement.
     relations: u64,
     expressions: u64,
-    /// The calls of window functions: each may be a node of the plan, above the others.
+    /// The calls of window functions.
     windows: usize,
     /// The queries of WITH that can be referred to: name, size, relations.
     named: Vec<(String, u64, u64)>,
@@ -688,7 +693,7 @@ impl Visitor for Measure {
     type Break = SqlError;
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
-        self.windows += usize::from(matches!(expr, Expr::Function(call) if call.over.is_some()));
+        self.windows += usize::from(is_window(expr));
         self.enter(VecDeque::new())
     }
 

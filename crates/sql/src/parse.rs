@@ -17,8 +17,8 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-/// The stack that any thread has, in bytes, for statements that are not deep. The parser grows the
-/// stack where less is left: between two looks at it, a join inside a query takes 170 KB.
+/// The stack that any thread has, in bytes, for statements that are not deep. The parser adds stack
+/// where less is left. Its default of 128 KB is too little for one level of joins.
 const SMALL_STACK_BYTES: usize = 512 << 10;
 /// The stack that the parser adds at once, in bytes. Only used pages take memory, but they do so
 /// again each time that the parser comes back to where it has added it.

@@ -90,20 +90,17 @@ type Sorted = (Chosen, bool, bool);
 
 /// Returns the sides of a set operation: of a chain of one UNION, all of them.
 fn sides_of(set: &SetExpr) -> Vec<&SetExpr> {
-    let mut sides = Vec::new();
-    let mut waiting = vec![set];
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = set else { return vec![set] };
+    let (mut sides, mut waiting) = (Vec::new(), vec![&**right, &**left]);
     while let Some(next) = waiting.pop() {
-        match (set, next) {
-            (
-                SetExpr::SetOperation { op, set_quantifier, .. },
-                SetExpr::SetOperation { op: of, set_quantifier: kind, left, right },
-            ) if std::ptr::eq(set, next)
-                || (*op, *of) == (ast::SetOperator::Union, ast::SetOperator::Union)
-                    && set_quantifier == kind =>
+        match next {
+            SetExpr::SetOperation { op: of, set_quantifier: kind, left, right }
+                if (*op, *of) == (ast::SetOperator::Union, ast::SetOperator::Union)
+                    && kind == set_quantifier =>
             {
                 waiting.extend([&**right, &**left]);
             }
-            (_, side) => sides.push(side),
+            side => sides.push(side),
         }
     }
     sides

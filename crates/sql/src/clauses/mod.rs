@@ -5,11 +5,9 @@
 //! compile until it is handled or rejected. Clauses that describe the existing behaviour (`USING
 //! btree`, `NOT DEFERRABLE`, `COLLATE "C"`) are accepted.
 
-mod brackets;
 mod query;
 mod session;
 
-pub(crate) use brackets::open;
 pub(crate) use query::{plain_select, plain_table, plain_values};
 pub(crate) use session::statement;
 

@@ -131,11 +131,10 @@ impl Expr {
 }
 
 impl Rel {
-    /// True if an expression in it names one of these columns, which no relation in it makes.
+    /// True if it names one of these columns. Precondition: no relation in it makes them.
     pub(crate) fn names_any(&self, columns: &BTreeSet<ColumnId>) -> bool {
-        let keys = || self.keys().into_iter().any(|id| columns.contains(&id));
         self.exprs().into_iter().any(|expr| expr.names_any(columns))
-            || keys()
+            || self.keys().iter().any(|id| columns.contains(id))
             || self.inputs().into_iter().any(|input| input.names_any(columns))
     }
 

@@ -39,7 +39,7 @@ impl<'a> Substitution<'a> {
         fits
     }
 
-    /// Replaces the columns of an expression that [`Substitution::reserve`] has allowed.
+    /// Replaces the columns of an expression. One that grows needs [`Substitution::reserve`] first.
     pub(super) fn apply(&self, expr: &mut Expr) {
         expr.replace_columns(&|id| self.output(id).cloned());
     }
