@@ -10,11 +10,57 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The open sessions by process number.
 pub(crate) struct Registry {
     next: AtomicI32,
-    sessions: Mutex<HashMap<i32, (i32, Arc<Notify>)>>,
+    sessions: Mutex<HashMap<i32, (i32, Arc<Running>)>>,
+}
+
+/// The running statement of a session, for what ends it.
+#[derive(Default)]
+pub(crate) struct Running {
+    /// Tells a statement that waits of cancel requests.
+    pub(crate) cancelled: Notify,
+    /// The limits of a statement that computes; `None` while no statement listens.
+    limits: Mutex<Option<Limits>>,
+}
+
+struct Limits {
+    is_cancelled: bool,
+    deadline: Option<Instant>,
+}
+
+/// The time in which a statement listens.
+pub(crate) struct Listening<'a>(&'a Running);
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        *self.0.limits.lock() = None;
+    }
+}
+
+impl Running {
+    /// Begins a statement: earlier requests do not concern it.
+    pub(crate) fn listen(&self, deadline: Option<Instant>) -> Listening<'_> {
+        *self.limits.lock() = Some(Limits { is_cancelled: false, deadline });
+        Listening(self)
+    }
+
+    /// True if the statement that listens is to end.
+    pub(crate) fn is_due(&self) -> bool {
+        self.limits.lock().as_ref().is_some_and(|limits| {
+            limits.is_cancelled || limits.deadline.is_some_and(|at| Instant::now() >= at)
+        })
+    }
+
+    fn cancel(&self) {
+        if let Some(limits) = &mut *self.limits.lock() {
+            limits.is_cancelled = true;
+        }
+        self.cancelled.notify_waiters();
+    }
 }
 
 /// The registration of a session, which ends when it is dropped.
@@ -22,7 +68,7 @@ pub(crate) struct Entry {
     registry: Arc<Registry>,
     pub(crate) process: i32,
     pub(crate) secret: i32,
-    pub(crate) cancelled: Arc<Notify>,
+    pub(crate) running: Arc<Running>,
 }
 
 impl Registry {
@@ -33,7 +79,7 @@ impl Registry {
     }
 
     pub(crate) fn enter(self: &Arc<Self>, secret: i32) -> Entry {
-        let cancelled = Arc::new(Notify::new());
+        let running = Arc::new(Running::default());
         let mut sessions = self.sessions.lock();
         let process = loop {
             let process = self.next.fetch_add(1, Relaxed) & i32::MAX;
@@ -41,8 +87,8 @@ impl Registry {
                 break process;
             }
         };
-        sessions.insert(process, (secret, cancelled.clone()));
-        Entry { registry: self.clone(), process, secret, cancelled }
+        sessions.insert(process, (secret, running.clone()));
+        Entry { registry: self.clone(), process, secret, running }
     }
 
     /// Stops the running statement of a session. Returns false if there is no such session, or the
@@ -61,7 +107,7 @@ impl Registry {
             .fold(0, |all, (a, b)| all | (a ^ b));
         match session {
             Some(session) if std::hint::black_box(difference) == 0 => {
-                session.notify_waiters();
+                session.cancel();
                 true
             }
             _ => false,
@@ -91,6 +137,23 @@ mod tests {
         let process = entry.process;
         drop(entry);
         assert!(!registry.cancel(process, 77));
+    }
+
+    #[test]
+    fn a_request_concerns_the_statement_that_listens_and_no_other() {
+        let registry = Registry::new(1);
+        let entry = registry.enter(77);
+        let cancel = || assert!(registry.cancel(entry.process, 77));
+        cancel();
+        assert!(!entry.running.is_due(), "no statement listens");
+        let first = entry.running.listen(None);
+        assert!(!entry.running.is_due(), "the request came before");
+        cancel();
+        assert!(entry.running.is_due());
+        drop(first);
+        assert!(!entry.running.is_due(), "no statement listens");
+        let _late = entry.running.listen(Some(Instant::now()));
+        assert!(entry.running.is_due(), "its time is over");
     }
 
     #[test]

@@ -227,6 +227,8 @@ impl Startup {
         }
         let entry = state.registry.enter(secret());
         session.introduce(entry.process, link.peer(), now_us());
+        let running = entry.running.clone();
+        session.set_is_due(Arc::new(move || running.is_due()));
         let mut wire = Wire::new(session, state.clone(), entry, place);
         wire.greet(link, &refused);
         Ok(wire)

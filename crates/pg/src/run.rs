@@ -1,8 +1,13 @@
 //! Runs a statement's future under its limits: a cancel request, a deadline, and the client's
 //! presence.
 //!
+//! A statement that is being parsed or planned asks by itself ([`is_due`]), and stays pending if it
+//! is to end.
+//!
 //! Most statements are ready at the first poll, at no extra cost. A statement that waits first
 //! sends the responses of earlier statements, and then listens for interruptions.
+//!
+//! [`is_due`]: crate::cancel::Running::is_due
 
 use crate::cancel::Entry;
 use crate::link::{End, Link};
@@ -33,7 +38,7 @@ pub(crate) struct Limits<'a> {
 
 impl<'a> Limits<'a> {
     pub(crate) fn of(entry: &'a Entry, deadline: Option<Instant>) -> Limits<'a> {
-        Limits { cancelled: &entry.cancelled, deadline }
+        Limits { cancelled: &entry.running.cancelled, deadline }
     }
 
     /// Waits for an interruption.
@@ -71,7 +76,7 @@ pub(crate) fn is_heavy(text: &str) -> bool {
 
 /// Calls `f`, which may keep the thread if it is heavy: then the thread's other tasks move to
 /// another one.
-pub(crate) fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
+fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
     let has_threads =
         |handle: Handle| matches!(handle.runtime_flavor(), RuntimeFlavor::MultiThread);
     if heavy && Handle::try_current().is_ok_and(has_threads) {
@@ -92,6 +97,7 @@ pub(crate) async fn statement<T>(
     let limits = Limits::of(entry, deadline);
     // Listens from here on, so that a request between the polls is not lost.
     let cancelled = limits.cancelled.notified();
+    let _listening = entry.running.listen(deadline);
     let mut future = pin!(future);
     let future = poll_fn(|context| apart(heavy, || future.as_mut().poll(context)));
     let mut future = pin!(future);

@@ -261,7 +261,7 @@ impl Wire {
 
     async fn on_query(&mut self, link: &mut Link, text: &str) -> Result<(), Stop> {
         self.heavy = run::is_heavy(text);
-        run::apart(self.heavy, || self.session.start(text));
+        self.session.start(text);
         self.named.clear();
         self.begin_statement();
         self.go_on_with_query(link).await

@@ -264,6 +264,21 @@ const ENDLESS: [&str; 4] = [
     "SELECT DISTINCT a.a + b.a * 12 + c.a * 144 + d.a FROM t a, t b, t c, t d, t e, t f, t g",
 ];
 
+/// Returns statements that take seconds to plan, in a build for tests.
+fn long_to_plan() -> Vec<String> {
+    let over = |level: &str, inner: &str, times| {
+        format!("SELECT {}{inner}{}", level.repeat(times), " FROM t)".repeat(times))
+    };
+    let laterals =
+        list(400, |n| format!("LATERAL (SELECT a + t{n}.a AS a FROM t) t{}", n + 1), ", ");
+    let joins = list(900, |n| format!(" JOIN t t{} ON t{}.a = t{n}.a)", n + 1, n + 1), "");
+    vec![
+        over("(SELECT max(a) + ", "1", 900),
+        format!("EXPLAIN SELECT count(*) FROM t t0, {laterals}"),
+        format!("EXPLAIN SELECT count(*) FROM {}t t0{joins}", "(".repeat(900)),
+    ]
+}
+
 async fn with_table(server: &Running) -> Client {
     let client = server.client().await;
     let rows = list(12, |n| format!("({n}, {n})"), ", ");
@@ -272,30 +287,45 @@ async fn with_table(server: &Running) -> Client {
     client
 }
 
+/// Checks that a timeout and a cancel request stop a statement.
+async fn stops(client: &Client, text: &str) {
+    client.batch_execute("SET statement_timeout = '200ms'").await.expect("is set");
+    let began = Instant::now();
+    let error = client.batch_execute(text).await.expect_err("is stopped");
+    let took = began.elapsed();
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{text:.80}: {error:?}");
+    assert!(took < Duration::from_millis(200) + STOPPED_WITHIN, "{text:.80}: {took:?}");
+
+    client.batch_execute("SET statement_timeout = 0").await.expect("is set");
+    let token = client.cancel_token();
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        token.cancel_query(NoTls).await.expect("is sent");
+        Instant::now()
+    };
+    let (answer, sent) = tokio::join!(client.batch_execute(text), cancel);
+    let error = answer.expect_err("is cancelled");
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{text:.80}: {error:?}");
+    assert!(sent.elapsed() < STOPPED_WITHIN, "{text:.80}: {:?}", sent.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timeout_and_a_cancel_request_stop_what_only_computes() {
     let server = start().await;
     let client = with_table(&server).await;
     for text in ENDLESS {
-        client.batch_execute("SET statement_timeout = '200ms'").await.expect("is set");
-        let began = Instant::now();
-        let error = client.batch_execute(text).await.expect_err("is stopped");
-        let took = began.elapsed();
-        assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{text}: {error:?}");
-        assert!(took < Duration::from_millis(200) + STOPPED_WITHIN, "{text}: {took:?}");
-
-        client.batch_execute("SET statement_timeout = 0").await.expect("is set");
-        let token = client.cancel_token();
-        let cancel = async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            token.cancel_query(NoTls).await.expect("is sent");
-            Instant::now()
-        };
-        let (answer, sent) = tokio::join!(client.batch_execute(text), cancel);
-        let error = answer.expect_err("is cancelled");
-        assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{text}: {error:?}");
-        assert!(sent.elapsed() < STOPPED_WITHIN, "{text}: {:?}", sent.elapsed());
+        stops(&client, text).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_and_a_cancel_request_stop_planning() {
+    let server = start().await;
+    let client = with_table(&server).await;
+    for text in long_to_plan() {
+        stops(&client, &text).await;
+    }
+    assert_eq!(server.counters.panics_total.load(Relaxed), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

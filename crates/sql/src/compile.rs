@@ -7,7 +7,8 @@ use crate::dml::{Change, Insert};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::explain;
-use crate::expr::Scope;
+use crate::expr::{Facts, Scope};
+use crate::interrupt;
 use crate::limits;
 use crate::names;
 use crate::normalize;
@@ -25,8 +26,9 @@ use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The number of relations beyond which planning pauses between its steps. A plan that waits there
-/// may be dropped: the future of such a statement has stack for that ([`stack::run_if_deep`]).
+/// The number of relations beyond which other tasks run between the steps of planning. A plan that
+/// waits there may be dropped: the future of such a statement has stack for that
+/// ([`stack::run_if_deep`]).
 const MANY_RELATIONS: usize = 100;
 
 /// The plan of a statement.
@@ -142,6 +144,7 @@ pub(crate) async fn table_for(
 /// Compiles a statement for a transaction, or for one that has not begun.
 pub(crate) async fn compile_for(
     engine: &Engine,
+    facts: &Facts,
     work: Option<&mut Work>,
     source: Arc<Parsed>,
     declared: Arc<[Option<Type>]>,
@@ -149,9 +152,9 @@ pub(crate) async fn compile_for(
     match work {
         // A transaction block has one snapshot, also for the catalog.
         Some(work) if work.sees_catalog() || (work.reads_only() && work.explicit) => {
-            compile(engine, work.txn.as_mut(), work.clean, source, declared).await
+            compile(engine, facts, work.txn.as_mut(), work.clean, source, declared).await
         }
-        _ => compile(engine, look(engine).await?.as_mut(), true, source, declared).await,
+        _ => compile(engine, facts, look(engine).await?.as_mut(), true, source, declared).await,
     }
 }
 
@@ -167,6 +170,7 @@ fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
 /// Compiles a statement. `clean`: the transaction has not changed the catalog.
 async fn compile(
     engine: &Engine,
+    facts: &Facts,
     txn: &mut dyn Transaction,
     clean: bool,
     source: Arc<Parsed>,
@@ -206,11 +210,10 @@ async fn compile(
         Statement::Query(query) => {
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            let query = stack::with_room(relations, || bind::compile(query, &found, &declared))?;
-            pause(relations).await;
-            let query = stack::with_room(relations, || normalize::query(query));
-            pause(relations).await;
-            let plan = Arc::new(stack::with_room(relations, || physical::lower(query, relations))?);
+            let step = Step { facts, relations };
+            let query = step.run(|| bind::compile(query, &found, &declared)).await?;
+            let query = step.run(|| normalize::query(query)).await;
+            let plan = Arc::new(step.run(|| physical::lower(query, relations)).await?);
             let (params, columns) = (plan.params.clone(), plan.columns.clone());
             (Plan::Query(plan), params, Some(columns))
         }
@@ -220,11 +223,10 @@ async fn compile(
             tables.push(into.planned());
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            let bind = || bind::insert(insert, with, into, &found, &declared);
-            let bound = stack::with_room(relations, bind)?;
-            pause(relations).await;
+            let step = Step { facts, relations };
+            let bound = step.run(|| bind::insert(insert, with, into, &found, &declared)).await?;
             let params = bound.params.clone();
-            let insert = stack::with_room(relations, || Insert::plan(bound, relations))?;
+            let insert = step.run(|| Insert::plan(bound, relations)).await?;
             let columns = insert.columns();
             (Plan::Insert(insert), params, columns)
         }
@@ -234,10 +236,9 @@ async fn compile(
             tables.push(table.planned());
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            let bind = || bind::change(planned, with, table, &found, &declared);
-            let bound = stack::with_room(relations, bind)?;
-            pause(relations).await;
-            let change = stack::with_room(relations, || Change::plan(bound, relations))?;
+            let step = Step { facts, relations };
+            let bound = step.run(|| bind::change(planned, with, table, &found, &declared)).await?;
+            let change = step.run(|| Change::plan(bound, relations)).await?;
             let (params, columns) = (change.query.params.clone(), change.returning.clone());
             (Plan::Change(change), params, columns)
         }
@@ -260,11 +261,22 @@ async fn compile(
     Ok(Compiled { source, declared, plan, tables, provisional: !clean, params, columns })
 }
 
-/// Lets other tasks run between two steps of planning a statement of many relations: a timeout or a
-/// cancel request ends it there.
-async fn pause(relations: usize) {
-    if relations > MANY_RELATIONS {
-        Turn::new(None).pass().await;
+/// A step of planning a statement, which computes without waiting.
+struct Step<'a> {
+    facts: &'a Facts,
+    relations: usize,
+}
+
+impl Step<'_> {
+    /// Calls `f` with stack for the relations. Other tasks run behind it if there are many. If the
+    /// statement is to end meanwhile, this stays pending.
+    async fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        let f = || stack::with_room(self.relations, f);
+        let value = interrupt::run(self.facts.is_due.as_ref(), f).await;
+        if self.relations > MANY_RELATIONS {
+            Turn::new(None).pass().await;
+        }
+        value
     }
 }
 

@@ -7,6 +7,7 @@
 //! the statement when there are far too many for its length. What PostgreSQL accepts takes fewer
 //! than one for each token, however deep it is; only errors inside nested alternatives take more.
 
+use crate::interrupt;
 use crate::parse::is_word;
 use crate::tokens;
 use sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value};
@@ -225,6 +226,7 @@ impl Dialect for Bounded {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        interrupt::step();
         match self.left.get() {
             // The only error after which the parser does not try an alternative.
             0 => Some(Err(ParserError::RecursionLimitExceeded)),
@@ -241,6 +243,12 @@ impl Dialect for Bounded {
                     .or_else(|| parse_symmetric(parser, self.prec_value(Precedence::Between)))
             }
         }
+    }
+
+    // The parser asks for it at the beginning of each query that it tries.
+    fn prec_unknown(&self) -> u8 {
+        interrupt::step();
+        self.postgres.prec_unknown()
     }
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {

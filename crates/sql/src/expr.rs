@@ -6,6 +6,7 @@ use crate::consistency::Guarantees;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function, Volatility};
+use crate::interrupt::{self, IsDue};
 use crate::logical::Subquery;
 use crate::memory::{self, Held, QueryMemory};
 use crate::number;
@@ -51,6 +52,8 @@ pub struct Facts {
     pub(crate) token: Timestamp,
     /// The clock by which long statements let others run.
     pub(crate) clock: Option<Clock>,
+    /// Tells whether the running statement is to end.
+    pub(crate) is_due: Option<IsDue>,
     /// The memory limit of queries.
     pub(crate) memory: Arc<QueryMemory>,
 }
@@ -364,6 +367,7 @@ impl Expr {
 
     /// Calls `visit` for this expression and everything inside, except inside subqueries.
     pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Expr)) {
+        interrupt::step();
         visit(self);
         match self {
             Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Subquery(_) => {}
@@ -407,6 +411,7 @@ impl Expr {
 
     /// Returns its operands.
     pub(crate) fn children_mut(&mut self) -> Vec<&mut Expr> {
+        interrupt::step();
         match self {
             Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Subquery(_) => Vec::new(),
             Expr::Arith(_, _, sides)

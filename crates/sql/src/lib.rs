@@ -14,8 +14,8 @@
 //!    these, and shards with other versions reject it.
 //! 2. The cache of descriptors holds only committed ones: a transaction that changed the catalog
 //!    does not use it.
-//! 3. A transaction is replayed only if the client's results stay the same; an unknown outcome is
-//!    never replayed.
+//! 3. A transaction is replayed only if the results that the client has seen stay the same; an
+//!    unknown outcome is never replayed.
 //! 4. No text can end, freeze or exhaust the process: a statement is bounded before each pass over
 //!    it (`limits`), and unsupported clauses are rejected by name (`clauses`).
 //!
@@ -66,6 +66,7 @@ mod format_text;
 mod function;
 mod heading;
 mod index;
+mod interrupt;
 mod interval;
 mod key;
 mod kv;
@@ -105,6 +106,7 @@ pub use engine::Engine;
 pub use error::{SqlError, state};
 pub use expr::Facts;
 pub use index::{Index, IndexPart};
+pub use interrupt::IsDue;
 pub use interval::Interval;
 pub use memory::QueryMemory;
 pub use parse::{ChosenProtocol, GroupMembers};

@@ -11,6 +11,7 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
+use crate::interrupt::{self, IsDue};
 use crate::names;
 use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
@@ -59,10 +60,20 @@ pub struct Session {
     pub(crate) ends_next: bool,
     /// True if a commit was sent, and its outcome is not known yet.
     pub(crate) committing: bool,
+    /// The response of the last statement of an implicit transaction, while that is committed: the
+    /// client has not seen it, so that a replay may replace it.
+    pub(crate) unseen: Option<Response>,
     /// The commit timestamp of its newest transaction that wrote.
     pub(crate) committed_at: Option<Timestamp>,
+    /// True if a simple query has begun and is not parsed yet.
+    begins: bool,
     sql: Arc<str>,
     pub(crate) slot: SessionSlot,
+}
+
+/// Parses a text. Stays pending if the statement is to end meanwhile.
+async fn parsed(facts: &Facts, sql: &str) -> Result<Vec<Parsed>, SqlError> {
+    interrupt::run(facts.is_due.as_ref(), || parse::statements(sql)).await
 }
 
 impl Session {
@@ -82,6 +93,7 @@ impl Session {
             pid: slot.pid(),
             statement_us: None,
             clock: None,
+            is_due: None,
             memory: engine.memory().clone(),
         };
         Session {
@@ -99,7 +111,9 @@ impl Session {
             simple: false,
             ends_next: false,
             committing: false,
+            unseen: None,
             committed_at: None,
+            begins: false,
             sql: Arc::from(""),
             slot,
         }
@@ -109,6 +123,12 @@ impl Session {
     /// number of rows.
     pub fn set_clock(&mut self, clock: Clock) {
         self.facts.clock = Some(clock);
+    }
+
+    /// Sets what parsing and planning ask whether the running statement is to end. Without it, they
+    /// are not interrupted.
+    pub fn set_is_due(&mut self, is_due: IsDue) {
+        self.facts.is_due = Some(is_due);
     }
 
     /// Returns the database.
@@ -237,7 +257,12 @@ impl Session {
         self.queue.clear();
         self.waiting.clear();
         self.running = None;
-        match parse::statements(sql) {
+        self.begins = true;
+    }
+
+    /// Parses the text of a simple query.
+    async fn read(&mut self) {
+        match parsed(&self.facts, &self.sql).await {
             Ok(statements) if statements.is_empty() => self.waiting.push_back(Response::Empty),
             Ok(statements) => {
                 self.levels = levels(&statements).max(self.replayed_levels());
@@ -254,6 +279,9 @@ impl Session {
     /// transaction is, too. After [`Response::CopyIn`], the caller must send the copy data before
     /// the next call.
     pub async fn next(&mut self) -> Option<Response> {
+        if std::mem::take(&mut self.begins) {
+            self.read().await;
+        }
         let response = stack::run_if_deep(self.levels, self.next_inner()).await;
         if response.is_none() {
             if self.status() == Status::Idle {
@@ -324,14 +352,26 @@ impl Session {
     /// Runs a statement of a simple query. If it is the last one, the implicit transaction ends
     /// before its response is returned, so that success is not reported before it is durable.
     async fn go_on_last(&mut self, mut portal: Portal, last: bool) -> Result<Response, SqlError> {
+        let begins = !portal.has_begun();
         let response = self.run(&mut portal, CHUNK_ROWS).await?;
         match &response {
             Response::Rows { done: None, .. } => self.running = Some(portal),
             Response::CopyIn { .. } => {}
+            _ if last && begins => return self.finish_with(response).await,
             _ if last => self.finish_implicit().await?,
             _ => {}
         }
         Ok(response)
+    }
+
+    /// Commits the implicit transaction before the client sees the response of its last statement.
+    /// Returns the response of the run that was committed.
+    async fn finish_with(&mut self, response: Response) -> Result<Response, SqlError> {
+        self.unseen = Some(response);
+        let finished = self.finish_implicit().await;
+        let response = self.unseen.take();
+        finished?;
+        response.ok_or_else(|| SqlError::corrupted("a response was lost"))
     }
 
     /// Runs a simple query and collects its responses, up to the point where COPY needs data.
@@ -359,7 +399,7 @@ impl Session {
     /// Prepares a statement under a name (the name "" may be overwritten). `params` are declared
     /// type ids, 0 if not declared.
     pub async fn parse(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
-        let result = match parse::statements(sql) {
+        let result = match parsed(&self.facts, sql).await {
             Ok(statements) => {
                 let deep = levels(&statements).max(self.replayed_levels());
                 let parsed = self.parse_inner(name, sql, statements, params);
@@ -479,7 +519,7 @@ impl Session {
             Some(parsed) => match self.refuse_if_failed(parsed) {
                 Ok(()) => {
                     let deep = parsed.levels.max(self.replayed_levels());
-                    stack::run_if_deep(deep, self.run(&mut running, max)).await
+                    stack::run_if_deep(deep, self.run_to_end(&mut running, max)).await
                 }
                 Err(error) => Err(error),
             },
@@ -506,6 +546,20 @@ impl Session {
                     self.prepared.get(&running.statement).map(|prepared| prepared.sql.clone());
                 Err(names::settle_position(error, sql.as_deref().unwrap_or("")))
             }
+        }
+    }
+
+    /// Runs a portal, and commits if the whole statement has run and Sync is next.
+    async fn run_to_end(&mut self, portal: &mut Portal, max: usize) -> Result<Response, SqlError> {
+        let begins = !portal.has_begun();
+        let response = self.run(portal, max).await?;
+        match &response {
+            Response::Rows { done: Some(_), .. } | Response::Complete(_)
+                if begins && self.ends_next =>
+            {
+                self.finish_with(response).await
+            }
+            _ => Ok(response),
         }
     }
 
@@ -542,11 +596,13 @@ impl Session {
     /// undone.
     pub fn interrupt(&mut self) -> SqlError {
         self.fail();
+        self.begins = false;
         self.queue.clear();
         self.waiting.clear();
         self.running = None;
         self.copying = None;
         self.simple = false;
+        self.unseen = None;
         self.slot.rests(self.status());
         if std::mem::take(&mut self.committing) {
             return crate::run::unknown()

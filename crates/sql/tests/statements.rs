@@ -246,6 +246,30 @@ fn changes_of_the_catalog_do_not_trust_reads_that_do_not_validate() {
 }
 
 #[test]
+fn the_client_sees_the_run_of_a_statement_that_was_committed() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    s.ends_next(true);
+    let insert =
+        "insert into people (id, name, age) values (9, 'x', (random() * 1e9)::int) returning age";
+    for by in [run, |s: &mut Session, sql: &str| prepared(s, sql, &[])] {
+        memory.abort_commits(2);
+        let said = by(s, insert);
+        assert_eq!(said[1], "INSERT 0 1");
+        let stored = "delete from people where id = 9 returning age";
+        assert_eq!(run(s, stored), [said[0].as_str(), "DELETE 1"]);
+        // A row of the same key was committed meanwhile: that is the error, and no conflict.
+        memory.hide_reads(1);
+        let said = by(s, "insert into people (id, name) values (1, 'y')");
+        assert!(said[0].starts_with("23505"), "{said:?}");
+    }
+    // The client has seen the first of two statements.
+    memory.abort_commits(1);
+    let said = run(s, &format!("{insert}; select 1"));
+    assert!(said.iter().any(|line| line.starts_with("40001")), "{said:?}");
+}
+
+#[test]
 fn aborted_transactions_are_replayed() {
     let (mut session, memory) = with_people();
     let s = &mut session;

@@ -10,6 +10,7 @@ use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::function;
+use crate::interrupt;
 use crate::interval::{Fields, Interval};
 use crate::names;
 use crate::types::Type;
@@ -150,6 +151,7 @@ impl Binder {
 
     /// Binds an expression.
     pub(crate) fn bind(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
+        interrupt::step();
         // The position is of the innermost expression that has one, and takes a walk to find.
         self.bind_inner(expr).map_err(|error| match error.position {
             Some(_) => error,

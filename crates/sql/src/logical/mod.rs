@@ -21,6 +21,7 @@ use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::function::Function;
+use crate::interrupt;
 use crate::window;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -238,6 +239,7 @@ impl Rel {
 
     /// The relations that it reads.
     pub(crate) fn inputs(&self) -> Vec<&Rel> {
+        interrupt::step();
         match self {
             Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } | Rel::Functions(_) => {
                 Vec::new()
@@ -258,6 +260,7 @@ impl Rel {
 
     /// The relations that it reads.
     pub(crate) fn inputs_mut(&mut self) -> Vec<&mut Rel> {
+        interrupt::step();
         match self {
             Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } | Rel::Functions(_) => {
                 Vec::new()
@@ -297,6 +300,7 @@ impl Rel {
 
     /// The columns of its rows.
     pub(crate) fn columns(&self) -> Vec<ColumnId> {
+        interrupt::step();
         match self {
             Rel::Values { columns, .. }
             | Rel::Scan { columns, .. }
