@@ -86,19 +86,23 @@ fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
 }
 
 /// Runs a statement, apart from other tasks if it is heavy. The outer error ends the connection:
-/// the statement of a disconnected client is dropped.
-pub(crate) async fn statement<T>(
+/// the statement of a disconnected client is dropped. Its future is made here, because it is large,
+/// and copied when it is passed on.
+pub(crate) async fn statement<T, F>(
     link: &mut Link,
     entry: &Entry,
     deadline: Option<Instant>,
     heavy: bool,
-    future: impl Future<Output = Result<T, SqlError>>,
-) -> Result<Came<T>, End> {
+    make: impl FnOnce() -> F,
+) -> Result<Came<T>, End>
+where
+    F: Future<Output = Result<T, SqlError>>,
+{
     let limits = Limits::of(entry, deadline);
     // Listens from here on, so that a request between the polls is not lost.
     let cancelled = limits.cancelled.notified();
     let _listening = entry.running.listen(deadline);
-    let mut future = pin!(future);
+    let mut future = pin!(make());
     let future = poll_fn(|context| apart(heavy, || future.as_mut().poll(context)));
     let mut future = pin!(future);
     if let Some(answer) = once(future.as_mut()).await {
@@ -117,11 +121,11 @@ pub(crate) async fn statement<T>(
 }
 
 /// Runs a future that must not be interrupted.
-pub(crate) async fn uninterrupted<T>(
+pub(crate) async fn uninterrupted<F: Future>(
     link: &mut Link,
-    future: impl Future<Output = T>,
-) -> Result<T, End> {
-    let mut future = pin!(future);
+    make: impl FnOnce() -> F,
+) -> Result<F::Output, End> {
+    let mut future = pin!(make());
     if let Some(answer) = once(future.as_mut()).await {
         return Ok(answer);
     }

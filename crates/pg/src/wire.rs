@@ -202,10 +202,11 @@ impl Wire {
             Frontend::Parse { name, query, types } => {
                 self.begin_statement();
                 let heavy = run::is_heavy(query.as_str());
-                let parsing = self.session.parse(name.as_str(), query.as_str(), &types);
-                run::statement(link, &self.entry, self.deadline, heavy, parsing)
-                    .await?
-                    .settle(&mut self.session, &self.state)?;
+                run::statement(link, &self.entry, self.deadline, heavy, || {
+                    self.session.parse(name.as_str(), query.as_str(), &types)
+                })
+                .await?
+                .settle(&mut self.session, &self.state)?;
                 link.answers.parse_complete();
                 Ok(())
             }
@@ -272,10 +273,12 @@ impl Wire {
         // A result comes in chunks: its description goes before the first, its tag after the last.
         let mut inside_result = false;
         loop {
-            let next = run::statement(link, &self.entry, self.deadline, self.heavy, async {
-                Ok(self.session.next().await)
-            })
-            .await?;
+            let session = &mut self.session;
+            let next =
+                run::statement(link, &self.entry, self.deadline, self.heavy, move || async move {
+                    Ok(session.next().await)
+                })
+                .await?;
             let response = match next.settle(&mut self.session, &self.state) {
                 Ok(Some(response)) => response,
                 Ok(None) => break,
@@ -413,9 +416,10 @@ impl Wire {
                 0 => ROWS_AT_ONCE,
                 limit => (limit - sent).min(ROWS_AT_ONCE),
             };
-            let executing = self.session.execute(portal, ask);
-            let response =
-                run::statement(link, &self.entry, self.deadline, false, executing).await?;
+            let response = run::statement(link, &self.entry, self.deadline, false, || {
+                self.session.execute(portal, ask)
+            })
+            .await?;
             let response = response.settle(&mut self.session, &self.state)?;
             self.send_notices(link);
             match response {
@@ -453,8 +457,7 @@ impl Wire {
 
     async fn on_sync(&mut self, link: &mut Link) -> Result<(), Stop> {
         // A commit is not interrupted: it is short, and its outcome would be unknown.
-        let syncing = self.session.sync();
-        let synced = run::uninterrupted(link, syncing).await?;
+        let synced = run::uninterrupted(link, || self.session.sync()).await?;
         self.send_notices(link);
         if let Err(error) = synced {
             self.report(link, &error);
@@ -475,14 +478,17 @@ impl Wire {
     async fn on_copy(&mut self, link: &mut Link, message: Frontend) -> Result<(), Stop> {
         match message {
             Frontend::CopyData(rows) => {
-                let copying = self.session.copy_data(&rows);
-                let copied =
-                    run::statement(link, &self.entry, self.deadline, false, copying).await?;
+                let copied = run::statement(link, &self.entry, self.deadline, false, || {
+                    self.session.copy_data(&rows)
+                })
+                .await?;
                 Ok(copied.settle(&mut self.session, &self.state)?)
             }
             Frontend::CopyDone => {
-                let copying = self.session.copy_done();
-                let done = run::statement(link, &self.entry, self.deadline, false, copying).await?;
+                let done = run::statement(link, &self.entry, self.deadline, false, || {
+                    self.session.copy_done()
+                })
+                .await?;
                 match done.settle(&mut self.session, &self.state)? {
                     Response::Complete(tag) => self.complete(link, &tag),
                     Response::Failed(error) => return Err(error.into()),

@@ -282,7 +282,7 @@ impl Session {
         if std::mem::take(&mut self.begins) {
             self.read().await;
         }
-        let response = stack::run_if_deep(self.levels, self.next_inner()).await;
+        let response = stack::run_if_deep(self.levels, || self.next_inner()).await;
         if response.is_none() {
             if self.status() == Status::Idle {
                 self.end_settings(true);
@@ -402,8 +402,7 @@ impl Session {
         let result = match parsed(&self.facts, sql).await {
             Ok(statements) => {
                 let deep = levels(&statements).max(self.replayed_levels());
-                let parsed = self.parse_inner(name, sql, statements, params);
-                stack::run_if_deep(deep, parsed).await
+                stack::run_if_deep(deep, || self.parse_inner(name, sql, statements, params)).await
             }
             Err(error) => Err(error),
         };
@@ -519,7 +518,7 @@ impl Session {
             Some(parsed) => match self.refuse_if_failed(parsed) {
                 Ok(()) => {
                     let deep = parsed.levels.max(self.replayed_levels());
-                    stack::run_if_deep(deep, self.run_to_end(&mut running, max)).await
+                    stack::run_if_deep(deep, || self.run_to_end(&mut running, max)).await
                 }
                 Err(error) => Err(error),
             },
@@ -586,7 +585,7 @@ impl Session {
         }
         self.portals.clear();
         let deep = self.replayed_levels();
-        let finished = stack::run_if_deep(deep, self.finish_implicit()).await;
+        let finished = stack::run_if_deep(deep, || self.finish_implicit()).await;
         self.end_settings(finished.is_ok());
         finished
     }

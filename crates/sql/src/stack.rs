@@ -57,9 +57,14 @@ pub(crate) async fn run<T>(
     .await
 }
 
-/// Runs a future of a statement of so many levels. A shallow one runs as it is.
-pub(crate) async fn run_if_deep<T>(levels: usize, future: impl Future<Output = T> + Send) -> T {
-    if levels <= SHALLOW { future.await } else { run(levels, Box::pin(future)).await }
+/// Runs the future of a statement of so many levels. A shallow one runs as it is.
+///
+/// It is made here, because it is large, and copied when it is passed on.
+pub(crate) async fn run_if_deep<F>(levels: usize, make: impl FnOnce() -> F) -> F::Output
+where
+    F: Future + Send,
+{
+    if levels <= SHALLOW { make().await } else { run(levels, Box::pin(make())).await }
 }
 
 #[cfg(test)]
