@@ -126,7 +126,8 @@ impl Session {
         self.session.bind("", "", params)?;
         let mut found = Rows::default();
         loop {
-            match self.session.execute("", 0).await? {
+            let response = self.session.execute("", 0).await?;
+            match self.session.finish(response).await? {
                 Response::Rows { columns, rows, done } => {
                     found.columns = columns;
                     found.rows.extend(rows);

@@ -409,7 +409,8 @@ impl Wire {
     ) -> Result<(), Stop> {
         self.begin_statement();
         let formats = self.formats(portal).clone();
-        self.session.ends_next(link.input.first() == Some(&b'S'));
+        let ends = link.input.first() == Some(&b'S');
+        self.session.ends_next(ends);
         let mut sent = 0;
         loop {
             let ask = match limit {
@@ -420,7 +421,11 @@ impl Wire {
                 self.session.execute(portal, ask)
             })
             .await?;
-            let response = response.settle(&mut self.session, &self.state)?;
+            let mut response = response.settle(&mut self.session, &self.state)?;
+            if ends {
+                // As behind Sync: a commit is short, and its outcome would be unknown.
+                response = run::uninterrupted(link, || self.session.finish(response)).await??;
+            }
             self.send_notices(link);
             match response {
                 Response::Rows { columns, rows, done } => {
@@ -535,6 +540,11 @@ impl Wire {
         for row in rows {
             send_row(link, &mut self.text, columns, row, formats);
             if link.answers.len() > OUTPUT_BYTES {
+                if !self.session.has_transaction() {
+                    // It is committed: no interruption undoes it.
+                    link.flush().await?;
+                    continue;
+                }
                 let limits = Limits::of(&self.entry, self.deadline);
                 if let Err(interruption) = run::flush(link, limits).await? {
                     return Err(interruption.settle(&mut self.session, &self.state).into());

@@ -98,11 +98,6 @@ impl Portal {
         Portal { statement: name.into(), described: true, ..portal }
     }
 
-    /// True if it has returned a part of its rows.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.rows.is_some()
-    }
-
     pub(crate) fn source(&self) -> Option<&Parsed> {
         self.compiled.as_ref().map(|compiled| &*compiled.source)
     }
@@ -148,6 +143,7 @@ impl Session {
         portal: &mut Portal,
         max: usize,
     ) -> Result<Response, SqlError> {
+        self.newest = None;
         let Some(compiled) = portal.compiled.clone() else { return Ok(Response::Empty) };
         if matches!(compiled.plan, Plan::Control) {
             return control::run(self, &compiled).await;
@@ -207,6 +203,7 @@ impl Session {
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
                         work.record(compiled, &portal.params, sum);
+                        self.newest = Some(max);
                     } else {
                         // Results in parts are not kept, so that a replay could not compare them.
                         work.settled = true;
@@ -470,15 +467,16 @@ impl Session {
                 Step::RollbackTo(name) => work.rollback_to(name)?,
                 Step::Ran { compiled, params, checksum } => {
                     let mut portal = Portal::new(compiled.clone(), params.clone());
-                    let chunk =
-                        attempt(&self.engine, &self.facts, work, &mut portal, usize::MAX).await?;
+                    let unseen = self.unseen.as_mut().filter(|_| at + 1 == journal.len());
+                    let max = unseen.as_ref().map_or(usize::MAX, |unseen| unseen.limit);
+                    let chunk = attempt(&self.engine, &self.facts, work, &mut portal, max).await?;
                     let found = checksum_of(compiled, &chunk);
                     if found != *checksum {
-                        let is_last = at + 1 == journal.len();
-                        let Some(unseen) = self.unseen.as_mut().filter(|_| is_last) else {
-                            return Ok(false);
-                        };
-                        *unseen = response_of(compiled, chunk);
+                        // The client may know the columns, and expects all rows at once.
+                        let columns = portal.compiled.as_ref().map(|now| &now.columns);
+                        let fits = chunk.done && columns == Some(&compiled.columns);
+                        let Some(unseen) = unseen.filter(|_| fits) else { return Ok(false) };
+                        unseen.response = response_of(compiled, chunk);
                     }
                     work.record(compiled, params, found);
                 }

@@ -60,15 +60,24 @@ pub struct Session {
     pub(crate) ends_next: bool,
     /// True if a commit was sent, and its outcome is not known yet.
     pub(crate) committing: bool,
-    /// The response of the last statement of an implicit transaction, while that is committed: the
-    /// client has not seen it, so that a replay may replace it.
-    pub(crate) unseen: Option<Response>,
+    /// The row limit of the statement that ran last, if it is the journal's last step, and its
+    /// client has not seen a part of its response before.
+    pub(crate) newest: Option<usize>,
+    /// The response of the journal's last step, while its implicit transaction is committed.
+    pub(crate) unseen: Option<Unseen>,
     /// The commit timestamp of its newest transaction that wrote.
     pub(crate) committed_at: Option<Timestamp>,
     /// True if a simple query has begun and is not parsed yet.
     begins: bool,
     sql: Arc<str>,
     pub(crate) slot: SessionSlot,
+}
+
+/// The response of a statement that its client has not seen: a replay may replace it.
+pub(crate) struct Unseen {
+    pub(crate) response: Response,
+    /// The most rows that it may have.
+    pub(crate) limit: usize,
 }
 
 /// Parses a text. Stays pending if the statement is to end meanwhile.
@@ -111,6 +120,7 @@ impl Session {
             simple: false,
             ends_next: false,
             committing: false,
+            newest: None,
             unseen: None,
             committed_at: None,
             begins: false,
@@ -257,6 +267,7 @@ impl Session {
         self.queue.clear();
         self.waiting.clear();
         self.running = None;
+        self.unseen = None;
         self.begins = true;
     }
 
@@ -352,13 +363,11 @@ impl Session {
     /// Runs a statement of a simple query. If it is the last one, the implicit transaction ends
     /// before its response is returned, so that success is not reported before it is durable.
     async fn go_on_last(&mut self, mut portal: Portal, last: bool) -> Result<Response, SqlError> {
-        let begins = !portal.has_begun();
         let response = self.run(&mut portal, CHUNK_ROWS).await?;
         match &response {
             Response::Rows { done: None, .. } => self.running = Some(portal),
             Response::CopyIn { .. } => {}
-            _ if last && begins => return self.finish_with(response).await,
-            _ if last => self.finish_implicit().await?,
+            _ if last => return self.finish_with(response).await,
             _ => {}
         }
         Ok(response)
@@ -367,11 +376,15 @@ impl Session {
     /// Commits the implicit transaction before the client sees the response of its last statement.
     /// Returns the response of the run that was committed.
     async fn finish_with(&mut self, response: Response) -> Result<Response, SqlError> {
-        self.unseen = Some(response);
+        let Some(limit) = self.newest.take() else {
+            self.finish_implicit().await?;
+            return Ok(response);
+        };
+        self.unseen = Some(Unseen { response, limit });
         let finished = self.finish_implicit().await;
-        let response = self.unseen.take();
+        let unseen = self.unseen.take();
         finished?;
-        response.ok_or_else(|| SqlError::corrupted("a response was lost"))
+        unseen.map(|it| it.response).ok_or_else(|| SqlError::corrupted("a response was lost"))
     }
 
     /// Runs a simple query and collects its responses, up to the point where COPY needs data.
@@ -493,8 +506,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets whether the next statement is followed by Sync: a query that is a transaction by itself
-    /// may read at a timestamp of its own shard only.
+    /// Sets whether the next statement is followed by Sync, as far as that has arrived: a query that
+    /// is a transaction by itself may read at a timestamp of its own shard only.
     pub fn ends_next(&mut self, yes: bool) {
         self.ends_next = yes;
     }
@@ -518,7 +531,7 @@ impl Session {
             Some(parsed) => match self.refuse_if_failed(parsed) {
                 Ok(()) => {
                     let deep = parsed.levels.max(self.replayed_levels());
-                    stack::run_if_deep(deep, || self.run_to_end(&mut running, max)).await
+                    stack::run_if_deep(deep, || self.run(&mut running, max)).await
                 }
                 Err(error) => Err(error),
             },
@@ -548,18 +561,25 @@ impl Session {
         }
     }
 
-    /// Runs a portal, and commits if the whole statement has run and Sync is next.
-    async fn run_to_end(&mut self, portal: &mut Portal, max: usize) -> Result<Response, SqlError> {
-        let begins = !portal.has_begun();
-        let response = self.run(portal, max).await?;
-        match &response {
-            Response::Rows { done: Some(_), .. } | Response::Complete(_)
-                if begins && self.ends_next =>
-            {
-                self.finish_with(response).await
-            }
-            _ => Ok(response),
+    /// Commits the implicit transaction before its client sees the response of its last statement,
+    /// which Sync follows. If the commit loses a conflict, the statement runs again, and the
+    /// response of the run that was committed is returned. A response that is not complete is
+    /// returned at once. Not to be interrupted.
+    pub async fn finish(&mut self, response: Response) -> Result<Response, SqlError> {
+        if !matches!(response, Response::Rows { done: Some(_), .. } | Response::Complete(_)) {
+            return Ok(response);
         }
+        let deep = self.replayed_levels();
+        let finished = stack::run_if_deep(deep, || self.finish_with(response)).await;
+        if finished.is_err() {
+            self.fail();
+        }
+        finished
+    }
+
+    /// True if it has a transaction, which an interruption rolls back.
+    pub fn has_transaction(&self) -> bool {
+        self.work.is_some()
     }
 
     /// Takes the notices since the last call, for the extended protocol; a simple query returns

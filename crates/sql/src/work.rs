@@ -2,8 +2,8 @@
 //!
 //! When the protocol aborts a transaction, all its statements run again in a new one of the same
 //! age. If each returns the same result as before (by checksum), the client cannot tell the
-//! difference, and its transaction continues. Otherwise, or when a result was returned in parts,
-//! the client gets 40001.
+//! difference, and its transaction continues; the result of the last one may differ if the client
+//! has not seen it. Otherwise, or when a result was returned in parts, the client gets 40001.
 
 use crate::catalog::{self, Cache, Planned};
 use crate::compile::Compiled;

@@ -263,10 +263,22 @@ fn the_client_sees_the_run_of_a_statement_that_was_committed() {
         let said = by(s, "insert into people (id, name) values (1, 'y')");
         assert!(said[0].starts_with("23505"), "{said:?}");
     }
-    // The client has seen the first of two statements.
+    // The client has seen the first of two statements, also if the second is not in the journal.
+    for second in ["select 1", "show timezone", "set application_name = 'x'"] {
+        memory.abort_commits(1);
+        let said = run(s, &format!("{insert}; {second}"));
+        assert!(said.iter().any(|line| line.starts_with("40001")), "{said:?}");
+        assert_eq!(run(s, "select count(*) from people where id = 9"), ["0", "SELECT 1"]);
+    }
+    // So has a client that does not wait for Sync.
     memory.abort_commits(1);
-    let said = run(s, &format!("{insert}; select 1"));
-    assert!(said.iter().any(|line| line.starts_with("40001")), "{said:?}");
+    let said = block_on(async {
+        s.parse("", insert, &[]).await?;
+        s.bind("", "", Vec::new())?;
+        s.execute("", 0).await?;
+        s.sync().await
+    });
+    assert_eq!(said.map_err(|error| error.sqlstate), Err("40001"));
 }
 
 #[test]

@@ -372,6 +372,7 @@ pub fn prepared(session: &mut Session, sql: &str, params: &[&str]) -> Vec<String
             .collect::<Result<Vec<_>, _>>()?;
         session.bind("", "", params)?;
         let response = session.execute("", 0).await?;
+        let response = session.finish(response).await?;
         session.sync().await?;
         Ok::<_, meridian_sql::SqlError>(show(&response))
     });
