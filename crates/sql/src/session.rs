@@ -506,8 +506,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets whether the next statement is followed by Sync, as far as that has arrived: a query that
-    /// is a transaction by itself may read at a timestamp of its own shard only.
+    /// Sets whether Sync follows the next statement, as far as it has arrived: a query that is a
+    /// transaction by itself may read at a timestamp of its own shard only.
     pub fn ends_next(&mut self, yes: bool) {
         self.ends_next = yes;
     }
