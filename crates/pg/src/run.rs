@@ -86,8 +86,8 @@ fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
 }
 
 /// Runs a statement, apart from other tasks if it is heavy. The outer error ends the connection:
-/// the statement of a disconnected client is dropped. Its future is made here, because it is large,
-/// and copied when it is passed on.
+/// the statement of a disconnected client is dropped. The future is made here: it is large, and to
+/// pass it on would copy it.
 pub(crate) async fn statement<T, F>(
     link: &mut Link,
     entry: &Entry,

@@ -16,8 +16,9 @@
 //!    does not use it.
 //! 3. A transaction is replayed only if the results that the client has seen stay the same; an
 //!    unknown outcome is never replayed.
-//! 4. No text can end, freeze or exhaust the process: a statement is bounded before each pass over
-//!    it (`limits`), and unsupported clauses are rejected by name (`clauses`).
+//! 4. No text can end or exhaust the process: a statement is bounded before each pass over it
+//!    (`limits`), and unsupported clauses are rejected by name (`clauses`). Planning and execution
+//!    pause or are interrupted, except inside one call of a function.
 //!
 //! A query has a logical plan (`logical`), which is normalized and lowered to operators over rows:
 //!

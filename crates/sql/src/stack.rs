@@ -59,7 +59,7 @@ pub(crate) async fn run<T>(
 
 /// Runs the future of a statement of so many levels. A shallow one runs as it is.
 ///
-/// It is made here, because it is large, and copied when it is passed on.
+/// The future is made here: it is large, and to pass it on would copy it.
 pub(crate) async fn run_if_deep<F>(levels: usize, make: impl FnOnce() -> F) -> F::Output
 where
     F: Future + Send,
