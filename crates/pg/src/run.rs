@@ -76,7 +76,7 @@ pub(crate) fn is_heavy(text: &str) -> bool {
 
 /// Calls `f`, which may keep the thread if it is heavy: then the thread's other tasks move to
 /// another one.
-fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
+pub(crate) fn apart<T>(heavy: bool, f: impl FnOnce() -> T) -> T {
     let has_threads =
         |handle: Handle| matches!(handle.runtime_flavor(), RuntimeFlavor::MultiThread);
     if heavy && Handle::try_current().is_ok_and(has_threads) {

@@ -328,6 +328,31 @@ async fn a_timeout_and_a_cancel_request_stop_planning() {
     assert_eq!(server.counters.panics_total.load(Relaxed), 0);
 }
 
+/// Statements of one row, of which one function computes for seconds.
+const LONG_FUNCTIONS: [&str; 6] = [
+    "SELECT repeat('a', 60000000) ILIKE '%' || repeat('a_', 20000) || 'b%'",
+    "SELECT count(*) FROM t WHERE repeat('a', 1500000 + a) LIKE '%' || repeat('a_', 2000) || 'b%'",
+    "SELECT length(to_char(now(), repeat('YYYY', 10000000)))",
+    "SELECT to_date(repeat('2020 ', 3000000), repeat('YYYY ', 3000000))",
+    "SELECT length(to_char(1, repeat('9', 10000000)))",
+    "SELECT length(regexp_replace(repeat('a', 60000000), 'a', 'b', 'g'))",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_and_a_cancel_request_stop_functions() {
+    let server = start().await;
+    let client = with_table(&server).await;
+    for text in LONG_FUNCTIONS {
+        let over = Arc::new(AtomicBool::new(false));
+        let second = bystander(server.client().await, over.clone());
+        stops(&client, text).await;
+        over.store(true, Relaxed);
+        let longest = second.await.expect("the second session lives");
+        assert!(longest < ANSWERED_WITHIN, "{text:.80}: a second session waited {longest:?}");
+    }
+    assert_eq!(server.counters.panics_total.load(Relaxed), 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_statement_of_a_vanished_client_ends() {
     let server = start().await;

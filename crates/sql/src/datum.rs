@@ -91,6 +91,19 @@ impl Datum {
         }
     }
 
+    /// True if they are the same also in what equal values may differ in: the scale of a numeric,
+    /// the sign of a zero.
+    pub(crate) fn is_identical(&self, other: &Datum) -> bool {
+        match (self, other) {
+            (Datum::Numeric(a), Datum::Numeric(b)) => a == b && a.scale() == b.scale(),
+            (Datum::Float8(a), Datum::Float8(b)) => a.to_bits() == b.to_bits(),
+            (Datum::Array(a), Datum::Array(b)) => {
+                a == b && a.values().iter().zip(b.values()).all(|(a, b)| a.is_identical(b))
+            }
+            (a, b) => a == b,
+        }
+    }
+
     /// Orders two values of comparable types, NULL last. Values of types that do not compare are
     /// equal: the binder rejects such comparisons.
     pub fn order(&self, other: &Datum) -> Ordering {

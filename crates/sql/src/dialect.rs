@@ -10,7 +10,10 @@
 use crate::interrupt;
 use crate::parse::is_word;
 use crate::tokens;
-use sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value};
+use sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement,
+    UnaryOperator, Value,
+};
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -69,7 +72,32 @@ fn is_operator(token: &Token, name: &str) -> bool {
 /// Turns what the dialect has made of an expression into the expression that the binder reads.
 pub(crate) fn settle(expr: &mut Expr) {
     settle_distinct(expr);
+    settle_row(expr);
     separate_signs(expr);
+}
+
+/// Turns ROW (…), a call for the parser, into a row.
+fn settle_row(expr: &mut Expr) {
+    let Expr::Function(call) = expr else { return };
+    let is_row = matches!(&*call.name.0, [part] if part.as_ident().is_some_and(|name| {
+        name.quote_style.is_none() && name.value.eq_ignore_ascii_case("row")
+    }));
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    let is_plain = list.clauses.is_empty()
+        && list.duplicate_treatment.is_none()
+        && call.over.is_none()
+        && call.filter.is_none()
+        && call.null_treatment.is_none()
+        && call.within_group.is_empty();
+    let is_expr = |arg: &FunctionArg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(_)));
+    if !is_row || !is_plain || !list.args.iter().all(is_expr) {
+        return;
+    }
+    let parts = std::mem::take(&mut list.args).into_iter().filter_map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) => Some(part),
+        _ => None,
+    });
+    *expr = Expr::Tuple(parts.collect());
 }
 
 /// Turns an operator that stands for IS [NOT] DISTINCT FROM into what it stands for.

@@ -52,6 +52,8 @@ pub struct Facts {
     pub(crate) token: Timestamp,
     /// The clock by which long statements let others run.
     pub(crate) clock: Option<Clock>,
+    /// Calls what may compute for long.
+    pub(crate) apart: Option<Apart>,
     /// Tells whether the running statement is to end.
     pub(crate) is_due: Option<IsDue>,
     /// The memory limit of queries.
@@ -75,6 +77,11 @@ impl std::fmt::Debug for Facts {
     }
 }
 
+/// Calls what may compute for long, while the thread's other tasks run elsewhere.
+pub type Apart = fn(&mut dyn FnMut());
+
+/// The size of the arguments from which a function may compute for long, in bytes.
+const APART_BYTES: usize = 64 << 10;
 /// The size from which a value is accounted for while it is used, in bytes.
 const LARGE_BYTES: usize = 16 << 10;
 
@@ -82,12 +89,24 @@ const LARGE_BYTES: usize = 16 << 10;
 struct Values<'a> {
     all: Vec<Datum>,
     held: Option<Held>,
+    /// The size of the large ones.
+    bytes: usize,
     facts: &'a Facts,
 }
 
 impl<'a> Values<'a> {
     fn of(scope: &Scope<'a>) -> Self {
-        Values { all: Vec::new(), held: None, facts: scope.session }
+        Values { all: Vec::new(), held: None, bytes: 0, facts: scope.session }
+    }
+
+    /// Calls a function of them, apart from the thread's other tasks if they are large.
+    fn call<T>(&self, f: impl FnOnce(&[Datum]) -> T) -> T {
+        let Some(apart) = self.facts.apart.filter(|_| self.bytes >= APART_BYTES) else {
+            return f(&self.all);
+        };
+        let (mut f, mut value) = (Some(f), None);
+        apart(&mut || value = f.take().map(|f| f(&self.all)));
+        value.expect("invariant: it was called")
     }
 
     /// Adds a value; fails with 53200 if queries have no memory for it.
@@ -95,6 +114,7 @@ impl<'a> Values<'a> {
         let bytes = memory::behind(&value);
         if bytes >= LARGE_BYTES {
             self.held.get_or_insert_with(|| self.facts.held()).add(bytes)?;
+            self.bytes += bytes;
         }
         self.all.push(value);
         Ok(())
@@ -306,17 +326,20 @@ impl Expr {
                 Datum::Array(Arc::new(Array::of_parts(*element, parts.collect::<Result<_, _>>()?)?))
             }
             Expr::Like { text, pattern, escape, negated, fold } => {
-                match (text.eval(row, scope)?, pattern.eval(row, scope)?) {
-                    (Datum::Text(text), Datum::Text(pattern)) => {
+                let mut values = Values::of(scope);
+                values.add(text.eval(row, scope)?)?;
+                values.add(pattern.eval(row, scope)?)?;
+                values.call(|values| match values {
+                    [Datum::Text(text), Datum::Text(pattern)] => {
                         let matched = if *fold {
-                            function::like(&text.to_lowercase(), &pattern, *escape, true)
+                            function::like(&text.to_lowercase(), pattern, *escape, true)
                         } else {
-                            function::like(&text, &pattern, *escape, false)
+                            function::like(text, pattern, *escape, false)
                         };
                         Datum::Bool(matched != *negated)
                     }
                     _ => Datum::Null,
-                }
+                })
             }
             Expr::Case { branches, otherwise } => {
                 for (condition, result) in branches {
@@ -340,7 +363,7 @@ impl Expr {
             Expr::Call(function, args) => {
                 let mut values = Values::of(scope);
                 args.iter().try_for_each(|arg| values.add(arg.eval(row, scope)?))?;
-                function.call(&values.all, scope)?
+                values.call(|values| function.call(values, scope))?
             }
             Expr::Subquery(_) => {
                 return Err(SqlError::new("XX000", "a subquery has no value by itself"));

@@ -89,7 +89,9 @@ impl Datum {
             Type::Int8 => Datum::Int8(integer(i64::MIN, i64::MAX)?),
             Type::Float8 => {
                 let x = f64::from_str(trimmed).map_err(|_| bad())?;
-                if x.is_infinite() && trimmed.bytes().any(|b| b.is_ascii_digit()) {
+                let mantissa = trimmed.split(['e', 'E']).next().unwrap_or_default();
+                let vanishes = x == 0.0 && mantissa.bytes().any(|b| matches!(b, b'1'..=b'9'));
+                if vanishes || (x.is_infinite() && trimmed.bytes().any(|b| b.is_ascii_digit())) {
                     return Err(SqlError::new(
                         state::OUT_OF_RANGE,
                         format!("\"{text}\" is out of range for type double precision"),

@@ -1,15 +1,18 @@
-//! Interruption of parsing and planning.
+//! Interruption of what computes: parsing, planning, and functions of large values.
 //!
-//! Both compute without a point at which their future waits, and some statements take long:
-//! hundreds of joins over computed columns, subqueries inside each other. So the parser's dialect
-//! and the walks over plans and expressions ask now and then whether the statement is to end. If it
-//! is, the stack unwinds to where the step of planning began, and the statement's future never
-//! completes: the caller, which ordered the end, drops it.
+//! These have no point at which their future waits, and some statements take long: hundreds of
+//! joins over computed columns, subqueries inside each other, a pattern over megabytes. So the
+//! parser's dialect, the walks over plans and expressions, and loops of functions ask now and then
+//! whether the statement is to end. If it is, the stack unwinds to where the step of planning or
+//! the poll of its execution began, and the statement's future never completes: the caller, which
+//! ordered the end, drops it.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Returns true if the running statement is to end: a cancel request, a timeout. The caller that
 /// returns true drops the statement's future when that is pending.
@@ -27,12 +30,12 @@ thread_local! {
 /// Unwinds the stack of a step that ends.
 struct Interrupted;
 
-/// Nothing is asked behind a step.
-struct Over;
+/// What was asked before, and is again behind a step.
+struct Before(Option<IsDue>);
 
-impl Drop for Over {
+impl Drop for Before {
     fn drop(&mut self) {
-        ASKED.set(None);
+        ASKED.set(self.0.take());
     }
 }
 
@@ -50,11 +53,10 @@ pub(crate) async fn run<T>(is_due: Option<&IsDue>, f: impl FnOnce() -> T) -> T {
 
 /// Calls `f`, which counts its steps. Returns `None` if the statement is to end meanwhile.
 fn interruptible<T>(is_due: &IsDue, f: impl FnOnce() -> T) -> Option<T> {
-    ASKED.set(Some(is_due.clone()));
-    let over = Over;
-    // What `f` changes it owns, and that is dropped on the way.
+    let before = Before(ASKED.replace(Some(is_due.clone())));
+    // What `f` changes is dropped: on the way, or with the statement's future and transaction.
     let result = catch_unwind(AssertUnwindSafe(f));
-    drop(over);
+    drop(before);
     match result {
         Ok(value) => Some(value),
         Err(cause) if <dyn Any>::is::<Interrupted>(&*cause) => None,
@@ -62,7 +64,22 @@ fn interruptible<T>(is_due: &IsDue, f: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Counts a step of parsing or planning.
+/// Runs a future whose polls count their steps. Stays pending if the statement is to end in one.
+pub(crate) async fn watch<F: Future>(is_due: Option<IsDue>, make: impl FnOnce() -> F) -> F::Output {
+    let Some(is_due) = is_due else { return make().await };
+    let (mut future, mut ended) = (pin!(make()), false);
+    std::future::poll_fn(|context| {
+        if ended {
+            return Poll::Pending;
+        }
+        let polled = interruptible(&is_due, || future.as_mut().poll(context));
+        ended = polled.is_none();
+        polled.unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
+/// Counts a step of a loop.
 pub(crate) fn step() {
     match LEFT.get() {
         0 => ask(),

@@ -16,9 +16,9 @@
 //!    does not use it.
 //! 3. A transaction is replayed only if the results that the client has seen stay the same; an
 //!    unknown outcome is never replayed.
-//! 4. No text can end or exhaust the process: a statement is bounded before each pass over it
-//!    (`limits`), and unsupported clauses are rejected by name (`clauses`). Planning and execution
-//!    pause or are interrupted, except inside one call of a function.
+//! 4. No text can end, freeze or exhaust the process: a statement is bounded before each pass over
+//!    it (`limits`), unsupported clauses are rejected by name (`clauses`), and what computes for
+//!    long pauses (`turn`) or is interrupted (`interrupt`).
 //!
 //! A query has a logical plan (`logical`), which is normalized and lowered to operators over rows:
 //!
@@ -105,7 +105,7 @@ pub use catalog::{ColumnDef, Table};
 pub use datum::Datum;
 pub use engine::Engine;
 pub use error::{SqlError, state};
-pub use expr::Facts;
+pub use expr::{Apart, Facts};
 pub use index::{Index, IndexPart};
 pub use interrupt::IsDue;
 pub use interval::Interval;

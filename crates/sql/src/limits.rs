@@ -1,4 +1,4 @@
-//! The limits of one statement, so that no text can end or exhaust the process.
+//! The limits of one statement, so that no text can end, freeze or exhaust the process.
 //!
 //! ```text
 //! text ── scan ── tokens ── refuse_chains ── parser (dialect) ── settle ── a tree that recursion

@@ -16,6 +16,11 @@ pub(crate) fn overflow(ty: Type) -> SqlError {
     }
 }
 
+/// The error of a float that is too small.
+pub(crate) fn underflow() -> SqlError {
+    SqlError::new(state::OUT_OF_RANGE, "value out of range: underflow")
+}
+
 pub(crate) fn by_zero() -> SqlError {
     SqlError::new(state::DIVISION_BY_ZERO, "division by zero")
 }
@@ -70,10 +75,15 @@ pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<
                 Arith::Div => a / b,
                 Arith::Mod => a % b,
             };
-            if x.is_infinite() && a.is_finite() && b.is_finite() {
-                Err(overflow(ty))
-            } else {
-                Ok(Datum::Float8(x))
+            let vanishes = match op {
+                Arith::Mul => a != 0.0 && b != 0.0,
+                Arith::Div => a != 0.0 && b.is_finite(),
+                _ => false,
+            };
+            match x {
+                x if x.is_infinite() && a.is_finite() && b.is_finite() => Err(overflow(ty)),
+                0.0 if vanishes => Err(underflow()),
+                x => Ok(Datum::Float8(x)),
             }
         }
         Type::Numeric(_) => {

@@ -9,6 +9,7 @@ use crate::error::{SqlError, aborted, restart, state};
 use crate::exec::{self, Reader};
 use crate::explain::{self, Actuals, Explained, Summary};
 use crate::expr::{Facts, Scope};
+use crate::interrupt;
 use crate::memory::weight;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
@@ -326,7 +327,9 @@ impl Session {
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
-        let result = attempt(&self.engine, &self.facts, work, portal, max).await;
+        let (engine, facts) = (&self.engine, &self.facts);
+        let is_due = facts.is_due.clone();
+        let result = interrupt::watch(is_due, || attempt(engine, facts, work, portal, max)).await;
         self.learn_from_work();
         self.stands(result).await
     }

@@ -10,7 +10,7 @@ use crate::copy::Copying;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
-use crate::expr::Facts;
+use crate::expr::{Apart, Facts};
 use crate::interrupt::{self, IsDue};
 use crate::names;
 use crate::parse::{self, Parsed};
@@ -102,6 +102,7 @@ impl Session {
             pid: slot.pid(),
             statement_us: None,
             clock: None,
+            apart: None,
             is_due: None,
             memory: engine.memory().clone(),
         };
@@ -135,8 +136,14 @@ impl Session {
         self.facts.clock = Some(clock);
     }
 
-    /// Sets what parsing and planning ask whether the running statement is to end. Without it, they
-    /// are not interrupted.
+    /// Sets what calls functions of large values, which may compute for long. Without it, the
+    /// thread's other tasks wait for them.
+    pub fn set_apart(&mut self, apart: Apart) {
+        self.facts.apart = Some(apart);
+    }
+
+    /// Sets what parsing, planning and functions ask whether the running statement is to end.
+    /// Without it, they are not interrupted.
     pub fn set_is_due(&mut self, is_due: IsDue) {
         self.facts.is_due = Some(is_due);
     }

@@ -113,7 +113,9 @@ impl Binder {
                     match (Datum::from_text(ty, digits), digits.parse::<f64>()) {
                         (Ok(datum), _) => Typed::of(Expr::Const(datum), ty),
                         // Beyond what a numeric holds here, but written like a float: 1e300.
-                        (Err(_), Ok(float)) if float.is_finite() && digits.contains(['e', 'E']) => {
+                        (Err(_), Ok(float))
+                            if float.is_finite() && float != 0.0 && digits.contains(['e', 'E']) =>
+                        {
                             Typed::of(Expr::Const(Datum::Float8(float)), Type::Float8)
                         }
                         (Err(error), _) => return Err(error),

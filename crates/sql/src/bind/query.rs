@@ -673,7 +673,7 @@ impl Binder {
         for item in items {
             let unknown = item.typed.ty.is_none();
             let id = match item.typed.ty {
-                Some(ty) => self.place(&mut computed, item.typed.expr, &item.name, Some(ty)),
+                Some(ty) => self.output_of(&mut computed, item.typed.expr, &item.name, ty),
                 // Each may get a type of its own.
                 None => {
                     let id = self.computed(&item.name, Type::Text);
@@ -687,7 +687,7 @@ impl Binder {
         let mut by = Vec::with_capacity(sort.len());
         let mut column = |binder: &mut Self, chosen: Chosen| match chosen {
             Chosen::Output(at) => outputs[at].id,
-            Chosen::Computed(expr) => binder.place(&mut computed, expr, "?column?", None),
+            Chosen::Computed(expr) => binder.place(&mut computed, expr),
         };
         for (chosen, descending, nulls_first) in sort {
             let column = column(self, chosen);
@@ -721,27 +721,38 @@ impl Binder {
         Ok(Bound { rel, outputs })
     }
 
-    /// Returns the column of an expression among those of a projection; adds it if it is new. Two
-    /// constants may differ in their types alone.
-    fn place(
+    /// Adds an output to a projection, and returns its column. No two outputs have one column,
+    /// though their expressions be equal: a query around may group by one of them only, and equal
+    /// constants may differ in their scale.
+    fn output_of(
         &mut self,
         computed: &mut Vec<(ColumnId, Expr)>,
         expr: Expr,
         name: &str,
-        ty: Option<Type>,
+        ty: Type,
     ) -> ColumnId {
-        let fits = |(id, known): &&(ColumnId, Expr)| {
-            *known == expr && ty.is_none_or(|ty| ty == self.columns[*id].ty)
+        let is_new = |id: ColumnId| computed.iter().all(|(known, _)| *known != id);
+        let id = match &expr {
+            Expr::Column(id) if self.is_own(*id) && ty == self.columns[*id].ty && is_new(*id) => {
+                *id
+            }
+            _ => self.computed(name, ty),
         };
-        if let Some((id, _)) = computed.iter().find(fits)
+        computed.push((id, expr));
+        id
+    }
+
+    /// Returns the column of an expression that rows are sorted by or distinct in, among those of a
+    /// projection; adds it if it is new.
+    fn place(&mut self, computed: &mut Vec<(ColumnId, Expr)>, expr: Expr) -> ColumnId {
+        if let Some((id, _)) = computed.iter().find(|(_, known)| *known == expr)
             && !expr.is_volatile()
         {
             return *id;
         }
-        let keeps = |id: ColumnId| ty.is_none_or(|ty| ty == self.columns[id].ty);
         let id = match &expr {
-            Expr::Column(id) if self.is_own(*id) && keeps(*id) => *id,
-            _ => self.computed(name, ty.unwrap_or(Type::Text)),
+            Expr::Column(id) if self.is_own(*id) => *id,
+            _ => self.computed("?column?", Type::Text),
         };
         computed.push((id, expr));
         id

@@ -197,18 +197,18 @@ impl Binder {
                 })
             }
             _ => {
-                let strict = match op {
-                    Compare::Le => Compare::Lt,
-                    Compare::Ge => Compare::Gt,
-                    op => op,
+                let (loose, strict) = match op {
+                    Compare::Lt | Compare::Le => (Compare::Le, Compare::Lt),
+                    _ => (Compare::Ge, Compare::Gt),
                 };
                 let mut sides = sides.into_iter().rev();
                 let last = sides.next().ok_or_else(unequal)?;
                 let mut whole = compare(op, last)?;
                 for side in sides {
-                    let first = compare(strict, side.clone())?;
-                    let equal = compare(Compare::Eq, side)?;
-                    whole = Expr::Or(vec![first, Expr::And(vec![equal, whole])]);
+                    // The first conjunct may bound a key.
+                    let bound = compare(loose, side.clone())?;
+                    let first = compare(strict, side)?;
+                    whole = Expr::And(vec![bound, Expr::Or(vec![first, whole])]);
                 }
                 Ok(whole)
             }

@@ -133,17 +133,26 @@ fn prepend(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 /// True if each element of one array is in the other. NULL is in none.
 fn contains(args: &[Datum], outer: usize, inner: usize) -> Result<Datum, SqlError> {
     let (outer, inner) = (array_at(args, outer)?, array_at(args, inner)?);
-    let has = |value: &Datum| !value.is_null() && finds(outer, value);
+    let outer = sorted(outer);
+    let has = |value: &Datum| !value.is_null() && finds(&outer, value);
     Ok(Datum::Bool(inner.values().iter().all(has)))
 }
 
-fn finds(array: &Array, value: &Datum) -> bool {
-    array.values().iter().any(|other| !other.is_null() && other.order(value).is_eq())
+/// The elements of an array in order, without NULLs.
+fn sorted(array: &Array) -> Vec<&Datum> {
+    let mut all: Vec<&Datum> = array.values().iter().filter(|value| !value.is_null()).collect();
+    all.sort_unstable_by(|a, b| a.order(b));
+    all
+}
+
+fn finds(sorted: &[&Datum], value: &Datum) -> bool {
+    sorted.binary_search_by(|other| other.order(value)).is_ok()
 }
 
 fn overlaps(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let (left, right) = (array_at(args, 0)?, array_at(args, 1)?);
-    let has = |value: &Datum| !value.is_null() && finds(right, value);
+    let right = sorted(right);
+    let has = |value: &Datum| !value.is_null() && finds(&right, value);
     Ok(Datum::Bool(left.values().iter().any(has)))
 }
 

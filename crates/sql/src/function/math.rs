@@ -218,6 +218,7 @@ fn exp(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if let Datum::Float8(x) = args[0] {
         return match x.is_infinite() {
             true => Ok(Datum::Float8(x.exp())),
+            false if x.exp() == 0.0 => Err(number::underflow()),
             false => finite(x.exp()),
         };
     }
@@ -273,6 +274,7 @@ fn power(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         let value = base.powf(*exponent);
         return match base.is_infinite() || exponent.is_infinite() {
             true => Ok(Datum::Float8(value)),
+            false if value == 0.0 && *base != 0.0 => Err(number::underflow()),
             false => finite(value),
         };
     }

@@ -5,6 +5,7 @@ use super::{Function, text_at};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Scope;
+use crate::interrupt;
 use regex::{Regex, RegexBuilder};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -131,6 +132,7 @@ fn regexp_replace(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> 
     let most = if flags.contains('g') { usize::MAX } else { 1 };
     let replaced: Result<String, SqlError> = compiled(pattern, fold, |regex| {
         let add = |groups: &regex::Captures<'_>, out: &mut String| {
+            interrupt::step();
             let mut chars = with.chars();
             while let Some(c) = chars.next() {
                 if c != '\\' {
@@ -202,11 +204,14 @@ fn parts(pattern: &str, escape: Option<char>, fold: bool) -> Vec<Vec<Piece>> {
 
 /// Returns what follows a part at the beginning of a text.
 fn after<'t>(part: &[Piece], text: &'t str) -> Option<&'t str> {
-    part.iter().try_fold(text, |rest, piece| match piece {
-        Piece::Text(text) => rest.strip_prefix(&**text),
-        Piece::One => {
-            let mut chars = rest.chars();
-            chars.next().map(|_| chars.as_str())
+    part.iter().try_fold(text, |rest, piece| {
+        interrupt::step();
+        match piece {
+            Piece::Text(text) => rest.strip_prefix(&**text),
+            Piece::One => {
+                let mut chars = rest.chars();
+                chars.next().map(|_| chars.as_str())
+            }
         }
     })
 }

@@ -10,6 +10,7 @@ use crate::memory;
 use crate::types::Type;
 use bytes::Bytes;
 use md5::Digest;
+use std::collections::HashMap;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("lower", &[TEXT], A_TEXT, lower),
@@ -162,12 +163,13 @@ fn replace(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
 
 /// Replaces each character by the one at its place in the second set, or by nothing.
 fn translate(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let from: Vec<char> = text_at(args, 1)?.chars().collect();
-    let to: Vec<char> = text_at(args, 2)?.chars().collect();
-    let map = |c: char| match from.iter().position(|known| *known == c) {
-        None => Some(c),
-        Some(at) => to.get(at).copied(),
-    };
+    let mut to = text_at(args, 2)?.chars();
+    let mut known: HashMap<char, Option<char>> = HashMap::new();
+    for c in text_at(args, 1)?.chars() {
+        let with = to.next();
+        known.entry(c).or_insert(with);
+    }
+    let map = |c: char| known.get(&c).copied().unwrap_or(Some(c));
     made(text_at(args, 0)?.chars().filter_map(map).collect())
 }
 

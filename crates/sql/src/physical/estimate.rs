@@ -96,7 +96,8 @@ impl Estimates {
                     JoinKind::Inner => pairs,
                     JoinKind::Left => pairs.max(left),
                     JoinKind::Full => pairs.max(left).max(right),
-                    JoinKind::Semi | JoinKind::Anti => left * 0.5,
+                    JoinKind::Semi => pairs.min(left),
+                    JoinKind::Anti => left * 0.5,
                     JoinKind::Single | JoinKind::Mark(_) => left,
                 }
             }
@@ -116,6 +117,11 @@ impl Estimates {
             Rel::Recursive(query) => rows(&query.first.0) * ROUNDS,
             Rel::Functions(_) => FUNCTION_ROWS,
         }
+    }
+
+    /// Returns the estimated number of different values that rows have in some columns.
+    pub(super) fn distinct(&self, rel: &Rel, on: &[ColumnId]) -> f64 {
+        self.groups(self.rows(rel), on)
     }
 
     /// Returns the estimated number of groups of rows by keys.

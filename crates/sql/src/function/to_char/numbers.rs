@@ -7,6 +7,7 @@
 use super::ordinal;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::interrupt;
 use crate::number;
 use rust_decimal::RoundingStrategy;
 
@@ -69,6 +70,7 @@ impl Template {
         let mut before_sign = None;
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
+            interrupt::step();
             let starts = |name: &str| {
                 rest.get(..name.len())
                     .is_some_and(|start| start == name || start == name.to_ascii_lowercase())

@@ -9,6 +9,7 @@ use super::times::{DAYS, MONTHS};
 use crate::datetime::Civil;
 use crate::datetime::civil::{date_of, days_of, julian, valid_days};
 use crate::error::{SqlError, state};
+use crate::interrupt;
 
 /// The fields that are read.
 #[derive(Default)]
@@ -151,6 +152,7 @@ pub(super) fn read(text: &str, template: &str) -> Result<(i64, i64), SqlError> {
     let (mut fields, mut rest) = (Fields::default(), text);
     let (mut fixed, mut extra) = (false, 0);
     for (at, node) in all.iter().enumerate() {
+        interrupt::step();
         if rest.is_empty() {
             break;
         }

@@ -1,5 +1,7 @@
 //! Templates of times: patterns such as `YYYY`, with the modifiers around them, and text.
 
+use crate::interrupt;
+
 /// A pattern of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
@@ -169,6 +171,7 @@ pub(super) fn nodes(template: &str) -> Vec<Node> {
     let mut all = Vec::new();
     let mut rest = template;
     while !rest.is_empty() {
+        interrupt::step();
         let (mut bare, mut translated) = (false, false);
         if let Some(after) = rest.strip_prefix("FM").or_else(|| rest.strip_prefix("fm")) {
             (bare, rest) = (true, after);

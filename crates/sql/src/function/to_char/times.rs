@@ -6,6 +6,7 @@ use crate::datetime::civil::{day_of_year, days_of, iso_week, julian, weekday};
 use crate::datetime::{Civil, DAY_US, is_infinite};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::interrupt;
 use crate::interval::{HOUR_US, Interval};
 use std::fmt::Write;
 
@@ -81,6 +82,7 @@ pub(super) fn to_char(time: &Datum, template: &str) -> Result<Datum, SqlError> {
     };
     let mut out = String::new();
     for node in nodes(template) {
+        interrupt::step();
         match node {
             Node::Text { shown, .. } => out.push(shown),
             Node::Pattern { key, case, bare, translated, ordinal: th, .. } => {

@@ -57,6 +57,20 @@ impl Lowering {
                 let is_cheaper = count * (LOOKUP + found) < count + self.base_rows(&right);
                 self.by_key.unwrap_or(is_cheaper)
             });
+        if kind == JoinKind::Semi
+            && wanted.is_none()
+            && !by_key
+            && !is_dependent
+            && guards.is_empty()
+            && let Some(on) = keys_of(&pairs, &rights)
+            && self.is_few(&right, &on, &left, &pairs)
+        {
+            // Each left row matches one value of the right side at most.
+            let few = Rel::Distinct { input: Box::new(right), on };
+            let on = Expr::all_of(pairs).unwrap_or_else(Expr::truth);
+            let join = logical::Join { kind: JoinKind::Inner, left: few, right: left, on };
+            return self.join(join, needed, None);
+        }
         let (mut left, mut right) = (left, right);
         // The smaller side is held in memory. The left side gives the order.
         let swaps = kind == JoinKind::Inner
@@ -146,6 +160,14 @@ impl Lowering {
         }
     }
 
+    /// True if the left rows of a semi join are better looked up for each value of the right side.
+    fn is_few(&self, right: &Rel, on: &[ColumnId], left: &Rel, pairs: &[Expr]) -> bool {
+        let rights: BTreeSet<ColumnId> = right.columns().into_iter().collect();
+        let Some(found) = self.looked_up(left, pairs, &rights) else { return false };
+        let values = self.estimates.distinct(right, on);
+        self.by_key.unwrap_or(values * (LOOKUP + found) < self.base_rows(left))
+    }
+
     /// Returns the estimated rows of a lookup, if the conditions give a key of a right side that is
     /// a table.
     fn looked_up(&self, right: &Rel, pairs: &[Expr], lefts: &BTreeSet<ColumnId>) -> Option<f64> {
@@ -205,6 +227,23 @@ impl Lowering {
         let rest = Expr::all_of(self.place_all(rest, both)?);
         Ok(How::Hash { left: left_keys, right: right_keys, rest })
     }
+}
+
+/// Returns the columns of the right side that conditions compare with, if each is an equality with
+/// one.
+fn keys_of(pairs: &[Expr], rights: &BTreeSet<ColumnId>) -> Option<Vec<ColumnId>> {
+    let key = |pair: &Expr| match pair {
+        Expr::Compare(Compare::Eq, sides) => match &**sides {
+            (other, Expr::Column(id)) | (Expr::Column(id), other)
+                if rights.contains(id) && !other.names_any(rights) && !may_fail(other) =>
+            {
+                Some(*id)
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    pairs.iter().map(key).collect()
 }
 
 /// True if the value may be an error for some rows. Overflow counts only where it is likely.
