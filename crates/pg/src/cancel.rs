@@ -5,10 +5,15 @@
 //! The secret is compared without an early exit. A request that arrives between statements stops
 //! nothing: only a running statement listens.
 
+use crate::link::End;
+use crate::presence::Presence;
+use crate::run::{self, Interruption};
+use meridian_sql::Watch;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -18,6 +23,9 @@ pub(crate) struct Registry {
     sessions: Mutex<HashMap<i32, (i32, Arc<Running>)>>,
 }
 
+/// The time between two looks whether a client is present.
+const LOOKS: Duration = Duration::from_millis(100);
+
 /// The running statement of a session, for what ends it.
 #[derive(Default)]
 pub(crate) struct Running {
@@ -25,11 +33,14 @@ pub(crate) struct Running {
     pub(crate) cancelled: Notify,
     /// The limits of a statement that computes; `None` while no statement listens.
     limits: Mutex<Option<Limits>>,
+    client: Option<Presence>,
 }
 
 struct Limits {
     is_cancelled: bool,
     deadline: Option<Instant>,
+    /// The time of the next look whether the client is present.
+    look: Option<Instant>,
 }
 
 /// The time in which a statement listens.
@@ -44,15 +55,28 @@ impl Drop for Listening<'_> {
 impl Running {
     /// Begins a statement: earlier requests do not concern it.
     pub(crate) fn listen(&self, deadline: Option<Instant>) -> Listening<'_> {
-        *self.limits.lock() = Some(Limits { is_cancelled: false, deadline });
+        *self.limits.lock() = Some(Limits { is_cancelled: false, deadline, look: None });
         Listening(self)
     }
 
-    /// True if the statement that listens is to end.
-    pub(crate) fn is_due(&self) -> bool {
-        self.limits.lock().as_ref().is_some_and(|limits| {
-            limits.is_cancelled || limits.deadline.is_some_and(|at| Instant::now() >= at)
-        })
+    /// Returns what ends the statement that listens, if it is to end; as an error, the end of its
+    /// connection.
+    pub(crate) fn due(&self) -> Option<Result<Interruption, End>> {
+        let mut limits = self.limits.lock();
+        let limits = limits.as_mut()?;
+        if limits.is_cancelled {
+            return Some(Ok(Interruption::Cancelled));
+        }
+        let now = Instant::now();
+        if limits.deadline.is_some_and(|at| now >= at) {
+            return Some(Ok(Interruption::TimedOut));
+        }
+        let client = self.client.as_ref()?;
+        if now < *limits.look.get_or_insert(now + LOOKS) {
+            return None;
+        }
+        limits.look = Some(now + LOOKS);
+        client.is_over().then_some(Err(End::Closed))
     }
 
     fn cancel(&self) {
@@ -69,6 +93,8 @@ pub(crate) struct Entry {
     pub(crate) process: i32,
     pub(crate) secret: i32,
     pub(crate) running: Arc<Running>,
+    /// The session's statements ask it while they compute.
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl Registry {
@@ -78,8 +104,8 @@ impl Registry {
         Arc::new(Registry { next: AtomicI32::new(first.max(1)), sessions: Mutex::default() })
     }
 
-    pub(crate) fn enter(self: &Arc<Self>, secret: i32) -> Entry {
-        let running = Arc::new(Running::default());
+    pub(crate) fn enter(self: &Arc<Self>, secret: i32, client: Option<Presence>) -> Entry {
+        let running = Arc::new(Running { client, ..Running::default() });
         let mut sessions = self.sessions.lock();
         let process = loop {
             let process = self.next.fetch_add(1, Relaxed) & i32::MAX;
@@ -88,7 +114,15 @@ impl Registry {
             }
         };
         sessions.insert(process, (secret, running.clone()));
-        Entry { registry: self.clone(), process, secret, running }
+        let asked = running.clone();
+        let is_due = Box::new(move || asked.due().is_some());
+        let watch = Arc::new(Watch { is_due, apart: |f| run::apart(true, f) });
+        Entry { registry: self.clone(), process, secret, running, watch }
+    }
+
+    /// Stops the running statements of all sessions.
+    pub(crate) fn cancel_all(&self) {
+        self.sessions.lock().values().for_each(|(_, running)| running.cancel());
     }
 
     /// Stops the running statement of a session. Returns false if there is no such session, or the
@@ -128,7 +162,7 @@ mod tests {
     #[test]
     fn only_the_right_secret_of_a_living_session_cancels() {
         let registry = Registry::new(1);
-        let entry = registry.enter(77);
+        let entry = registry.enter(77, None);
         assert!(registry.cancel(entry.process, 77));
         for bit in 0..32 {
             assert!(!registry.cancel(entry.process, 77 ^ (1 << bit)));
@@ -142,24 +176,25 @@ mod tests {
     #[test]
     fn a_request_concerns_the_statement_that_listens_and_no_other() {
         let registry = Registry::new(1);
-        let entry = registry.enter(77);
+        let entry = registry.enter(77, None);
         let cancel = || assert!(registry.cancel(entry.process, 77));
         cancel();
-        assert!(!entry.running.is_due(), "no statement listens");
+        assert!(entry.running.due().is_none(), "no statement listens");
         let first = entry.running.listen(None);
-        assert!(!entry.running.is_due(), "the request came before");
+        assert!(entry.running.due().is_none(), "the request came before");
         cancel();
-        assert!(entry.running.is_due());
+        assert!(matches!(entry.running.due(), Some(Ok(Interruption::Cancelled))));
         drop(first);
-        assert!(!entry.running.is_due(), "no statement listens");
+        assert!(entry.running.due().is_none(), "no statement listens");
         let _late = entry.running.listen(Some(Instant::now()));
-        assert!(entry.running.is_due(), "its time is over");
+        let due = entry.running.due();
+        assert!(matches!(due, Some(Ok(Interruption::TimedOut))), "its time is over");
     }
 
     #[test]
     fn numbers_wrap_without_zero_and_without_meeting() {
         let registry = Registry::new(i32::MAX - 1);
-        let entries: Vec<Entry> = (0..4).map(|n| registry.enter(n)).collect();
+        let entries: Vec<Entry> = (0..4).map(|n| registry.enter(n, None)).collect();
         let mut numbers: Vec<i32> = entries.iter().map(|entry| entry.process).collect();
         assert!(numbers.iter().all(|&process| process > 0));
         numbers.dedup();

@@ -225,11 +225,8 @@ impl Startup {
             }
             refused.push(error);
         }
-        let entry = state.registry.enter(secret());
+        let entry = state.registry.enter(secret(), link.presence());
         session.introduce(entry.process, link.peer(), now_us());
-        let running = entry.running.clone();
-        session.set_is_due(Arc::new(move || running.is_due()));
-        session.set_apart(|f| crate::run::apart(true, f));
         let mut wire = Wire::new(session, state.clone(), entry, place);
         wire.greet(link, &refused);
         Ok(wire)

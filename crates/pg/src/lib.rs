@@ -28,6 +28,7 @@ mod connection;
 mod counters;
 mod frontend;
 mod link;
+mod presence;
 mod result;
 mod run;
 mod server;

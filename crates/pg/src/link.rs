@@ -8,6 +8,7 @@
 use crate::backend::{Answers, Report};
 use crate::counters::{Counters, count};
 use crate::frontend::Malformed;
+use crate::presence::Presence;
 use bytes::BytesMut;
 use std::io;
 use std::sync::Arc;
@@ -101,6 +102,12 @@ impl Link {
                 Ok(())
             }
         }
+    }
+
+    /// Returns the client's presence, for statements that compute. `None` if there are too many
+    /// open files: it is not known then.
+    pub(crate) fn presence(&self) -> Option<Presence> {
+        Presence::of(&self.stream).ok()
     }
 
     /// Waits until the client closes the connection while its statement runs. Input is kept for

@@ -1,13 +1,12 @@
 //! Runs a statement's future under its limits: a cancel request, a deadline, and the client's
 //! presence.
 //!
-//! A statement that is being parsed or planned asks by itself ([`is_due`]), and stays pending if it
-//! is to end.
+//! A statement that computes asks by itself ([`due`]), and is not polled again if it is to end.
 //!
 //! Most statements are ready at the first poll, at no extra cost. A statement that waits first
 //! sends the responses of earlier statements, and then listens for interruptions.
 //!
-//! [`is_due`]: crate::cancel::Running::is_due
+//! [`due`]: crate::cancel::Running::due
 
 use crate::cancel::Entry;
 use crate::link::{End, Link};
@@ -15,7 +14,7 @@ use crate::wire::Came;
 use meridian_sql::SqlError;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -66,6 +65,18 @@ async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
+/// Polls a session's future; `None` if the statement is to end.
+fn poll<F: Future>(
+    future: Pin<&mut F>,
+    entry: &Entry,
+    context: &mut Context<'_>,
+) -> Poll<Option<F::Output>> {
+    match meridian_sql::watched(&entry.watch, || future.poll(context)) {
+        Some(polled) => polled.map(Some),
+        None => Poll::Ready(None),
+    }
+}
+
 /// The length of a text from which parsing and planning it may keep a thread, in bytes.
 const LONG_TEXT_BYTES: usize = 4 << 10;
 
@@ -103,29 +114,38 @@ where
     let cancelled = limits.cancelled.notified();
     let _listening = entry.running.listen(deadline);
     let mut future = pin!(make());
-    let future = poll_fn(|context| apart(heavy, || future.as_mut().poll(context)));
-    let mut future = pin!(future);
+    let mut future =
+        pin!(poll_fn(|context| apart(heavy, || poll(future.as_mut(), entry, context))));
+    let came = |answer: Option<_>| match answer {
+        Some(answer) => Ok(Ok(answer)),
+        None => entry.running.due().unwrap_or(Err(End::Closed)).map(Err),
+    };
     if let Some(answer) = once(future.as_mut()).await {
-        return Ok(Ok(answer));
+        return came(answer);
     }
     if link.due {
         link.flush().await?;
     }
-    Ok(tokio::select! {
+    tokio::select! {
         biased;
-        answer = future => Ok(answer),
-        () = cancelled => Err(Interruption::Cancelled),
-        () = limits.expired() => Err(Interruption::TimedOut),
-        end = link.gone() => return Err(end),
-    })
+        answer = future => came(answer),
+        () = cancelled => Ok(Err(Interruption::Cancelled)),
+        () = limits.expired() => Ok(Err(Interruption::TimedOut)),
+        end = link.gone() => Err(end),
+    }
 }
 
-/// Runs a future that must not be interrupted.
+/// Runs a future that must not be interrupted: it does not listen, and is never to end.
 pub(crate) async fn uninterrupted<F: Future>(
     link: &mut Link,
+    entry: &Entry,
     make: impl FnOnce() -> F,
 ) -> Result<F::Output, End> {
     let mut future = pin!(make());
+    let mut future = pin!(async {
+        let answer = poll_fn(|context| poll(future.as_mut(), entry, context)).await;
+        answer.expect("invariant: it does not listen")
+    });
     if let Some(answer) = once(future.as_mut()).await {
         return Ok(answer);
     }

@@ -188,6 +188,8 @@ impl Server {
         if tokio::time::timeout(state.options.shutdown_grace, all).await.is_err() {
             let left = state.counters.connections_open.load(Relaxed);
             tracing::warn!(left, "sessions still ran after the grace period and are dropped");
+            // Those that compute end by themselves.
+            state.registry.cancel_all();
             connections.shutdown().await;
         }
     }

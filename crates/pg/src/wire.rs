@@ -424,7 +424,8 @@ impl Wire {
             let mut response = response.settle(&mut self.session, &self.state)?;
             if ends {
                 // As behind Sync: a commit is short, and its outcome would be unknown.
-                response = run::uninterrupted(link, || self.session.finish(response)).await??;
+                response = run::uninterrupted(link, &self.entry, || self.session.finish(response))
+                    .await??;
             }
             self.send_notices(link);
             match response {
@@ -462,7 +463,7 @@ impl Wire {
 
     async fn on_sync(&mut self, link: &mut Link) -> Result<(), Stop> {
         // A commit is not interrupted: it is short, and its outcome would be unknown.
-        let synced = run::uninterrupted(link, || self.session.sync()).await?;
+        let synced = run::uninterrupted(link, &self.entry, || self.session.sync()).await?;
         self.send_notices(link);
         if let Err(error) = synced {
             self.report(link, &error);

@@ -70,6 +70,14 @@ fn chains() -> Vec<(String, Outcome)> {
     let whens = list(1_000, |n| format!("WHEN a = {n} THEN {n}"), " ");
     all.push((format!("SELECT CASE {whens} END FROM t"), Rows));
     all.push((format!("SELECT true{}", " BETWEEN false AND true".repeat(30)), TOO_DEEP));
+    for (columns, outcome) in [(1_000, Value("12")), (1_664, Value("12")), (10_000, TOO_MANY)] {
+        let row = |name: &str| list(columns, |_| name.to_owned(), ", ");
+        let (a, b) = (row("a"), row("b"));
+        all.push((
+            format!("SELECT count(*) FROM t WHERE ({a}) <= ({b}) OR ({b}) < ({a})"),
+            outcome,
+        ));
+    }
     all
 }
 
@@ -329,13 +337,14 @@ async fn a_timeout_and_a_cancel_request_stop_planning() {
 }
 
 /// Statements of one row, of which one function computes for seconds.
-const LONG_FUNCTIONS: [&str; 6] = [
+const LONG_FUNCTIONS: [&str; 7] = [
     "SELECT repeat('a', 60000000) ILIKE '%' || repeat('a_', 20000) || 'b%'",
     "SELECT count(*) FROM t WHERE repeat('a', 1500000 + a) LIKE '%' || repeat('a_', 2000) || 'b%'",
     "SELECT length(to_char(now(), repeat('YYYY', 10000000)))",
     "SELECT to_date(repeat('2020 ', 3000000), repeat('YYYY ', 3000000))",
     "SELECT length(to_char(1, repeat('9', 10000000)))",
     "SELECT length(regexp_replace(repeat('a', 60000000), 'a', 'b', 'g'))",
+    "CREATE INDEX ON t ((repeat('a', 1500000 + a) LIKE '%' || repeat('a_', 2000) || 'b%'))",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -357,9 +366,10 @@ async fn a_timeout_and_a_cancel_request_stop_functions() {
 async fn the_statement_of_a_vanished_client_ends() {
     let server = start().await;
     let watcher = with_table(&server).await;
-    for text in ENDLESS {
+    for text in ENDLESS.iter().chain(&LONG_FUNCTIONS[..2]) {
         let mut client = server.session().await;
-        client.send(common::query(text)).await;
+        // What follows is not read while the statement runs.
+        client.send([common::query(text), common::query("SELECT 1")].concat()).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         drop(client);
         let began = Instant::now();

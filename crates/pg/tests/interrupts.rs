@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{PATIENCE, query, start, tags};
+use common::{PATIENCE, local, query, start, start_with, tags};
+use meridian_pg::Options;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
@@ -148,4 +149,20 @@ async fn shutdown_tells_idle_sessions_and_lets_statements_finish() {
     let address = server.address;
     server.stopped().await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the port is still open");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_ends_statements_that_compute_beyond_the_grace_period() {
+    let grace = Duration::from_millis(100);
+    let mut server = start_with(Options { shutdown_grace: grace, ..local() }).await;
+    let client = server.client().await;
+    let long = "SELECT repeat('a', 60000000) ILIKE '%' || repeat('a_', 20000) || 'b%'";
+    let running = tokio::spawn(async move { client.simple_query(long).await });
+    tokio::time::sleep(grace).await;
+    server.begin_stop();
+    let began = Instant::now();
+    server.stopped().await;
+    let took = began.elapsed();
+    assert!(took < grace + Duration::from_secs(2), "it took {took:?}");
+    running.await.expect("it ends").expect_err("the server is gone");
 }

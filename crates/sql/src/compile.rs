@@ -8,7 +8,6 @@ use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::explain;
 use crate::expr::{Facts, Scope};
-use crate::interrupt;
 use crate::limits;
 use crate::names;
 use crate::normalize;
@@ -25,6 +24,7 @@ use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The number of relations beyond which other tasks run between the steps of planning. A plan that
 /// waits there may be dropped: the future of such a statement has stack for that
@@ -37,8 +37,13 @@ pub(crate) enum Plan {
     Change(Change),
     /// A query with a plan of operators.
     Query(Arc<physical::Query>),
-    /// The explained plan, and the options, with which it may run.
-    Explain(Box<Plan>, explain::Options),
+    /// The explained plan, the options, with which it may run, and the time that planning took, if
+    /// there is a clock.
+    Explain {
+        plan: Box<Plan>,
+        options: explain::Options,
+        planning: Option<Duration>,
+    },
     /// A change of the catalog, or TRUNCATE or COPY: runs from the statement itself.
     Schema,
     /// A statement of the session: transaction control and settings.
@@ -84,7 +89,7 @@ impl Compiled {
 fn only_reads(plan: &Plan) -> bool {
     match plan {
         Plan::Query(query) => query.only_reads(),
-        Plan::Explain(inner, options) => !options.analyze || only_reads(inner),
+        Plan::Explain { plan, options, .. } => !options.analyze || only_reads(plan),
         _ => false,
     }
 }
@@ -176,6 +181,8 @@ async fn compile(
     source: Arc<Parsed>,
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
+    let began = facts.clock.map(|clock| clock());
+    let planning = || Some(facts.clock?().saturating_sub(began?));
     let (statement, explained) = match &source.statement {
         Statement::Explain {
             describe_alias: _,
@@ -210,10 +217,9 @@ async fn compile(
         Statement::Query(query) => {
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            let step = Step { facts, relations };
-            let query = step.run(|| bind::compile(query, &found, &declared)).await?;
-            let query = step.run(|| normalize::query(query)).await;
-            let plan = Arc::new(step.run(|| physical::lower(query, relations)).await?);
+            let query = step(relations, || bind::compile(query, &found, &declared)).await?;
+            let query = step(relations, || normalize::query(query)).await;
+            let plan = Arc::new(step(relations, || physical::lower(query, relations)).await?);
             let (params, columns) = (plan.params.clone(), plan.columns.clone());
             (Plan::Query(plan), params, Some(columns))
         }
@@ -223,10 +229,10 @@ async fn compile(
             tables.push(into.planned());
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            let step = Step { facts, relations };
-            let bound = step.run(|| bind::insert(insert, with, into, &found, &declared)).await?;
+            let bound =
+                step(relations, || bind::insert(insert, with, into, &found, &declared)).await?;
             let params = bound.params.clone();
-            let insert = step.run(|| Insert::plan(bound, relations)).await?;
+            let insert = step(relations, || Insert::plan(bound, relations)).await?;
             let columns = insert.columns();
             (Plan::Insert(insert), params, columns)
         }
@@ -236,9 +242,9 @@ async fn compile(
             tables.push(table.planned());
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
-            let step = Step { facts, relations };
-            let bound = step.run(|| bind::change(planned, with, table, &found, &declared)).await?;
-            let change = step.run(|| Change::plan(bound, relations)).await?;
+            let bound =
+                step(relations, || bind::change(planned, with, table, &found, &declared)).await?;
+            let change = step(relations, || Change::plan(bound, relations)).await?;
             let (params, columns) = (change.query.params.clone(), change.returning.clone());
             (Plan::Change(change), params, columns)
         }
@@ -253,7 +259,7 @@ async fn compile(
     }
     let (plan, columns) = match explained {
         Some(options) => (
-            Plan::Explain(Box::new(plan), options),
+            Plan::Explain { plan: Box::new(plan), options, planning: planning() },
             Some(Arc::from([Column::new("QUERY PLAN", Type::Text)])),
         ),
         None => (plan, columns),
@@ -261,23 +267,14 @@ async fn compile(
     Ok(Compiled { source, declared, plan, tables, provisional: !clean, params, columns })
 }
 
-/// A step of planning a statement, which computes without waiting.
-struct Step<'a> {
-    facts: &'a Facts,
-    relations: usize,
-}
-
-impl Step<'_> {
-    /// Calls `f` with stack for the relations. Other tasks run behind it if there are many. If the
-    /// statement is to end meanwhile, this stays pending.
-    async fn run<T>(&self, f: impl FnOnce() -> T) -> T {
-        let f = || stack::with_room(self.relations, f);
-        let value = interrupt::run(self.facts.is_due.as_ref(), f).await;
-        if self.relations > MANY_RELATIONS {
-            Turn::new(None).pass().await;
-        }
-        value
+/// A step of planning a statement, which computes without waiting, with stack for the relations.
+/// Other tasks run behind it if there are many.
+async fn step<T>(relations: usize, f: impl FnOnce() -> T) -> T {
+    let value = stack::with_room(relations, f);
+    if relations > MANY_RELATIONS {
+        Turn::new(None).pass().await;
     }
+    value
 }
 
 /// The tables that a query names, and the names of its WITH clauses.

@@ -11,7 +11,10 @@ use uuid::Uuid;
 
 /// A value. Text of `character(n)` is held without its padding, which the text and binary formats
 /// add.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Two values are `==` if nothing tells one from the other: neither the scale of a numeric nor the
+/// sign of a zero. SQL's comparison is [`Datum::order`].
+#[derive(Clone, Debug)]
 pub enum Datum {
     /// SQL's NULL.
     Null,
@@ -45,6 +48,34 @@ pub enum Datum {
     Array(Arc<Array>),
     /// The id of an object, and its name.
     Object(u32, Arc<str>),
+}
+
+impl PartialEq for Datum {
+    fn eq(&self, other: &Datum) -> bool {
+        use Datum::*;
+        match (self, other) {
+            (Null, Null) => true,
+            (Bool(a), Bool(b)) => a == b,
+            (Int2(a), Int2(b)) => a == b,
+            (Int4(a), Int4(b)) | (Date(a), Date(b)) => a == b,
+            (Int8(a), Int8(b)) | (Timestamp(a), Timestamp(b)) => a == b,
+            (TimestampTz(a), TimestampTz(b)) => a == b,
+            (Float8(a), Float8(b)) => a.to_bits() == b.to_bits(),
+            (Numeric(a), Numeric(b)) => a.serialize() == b.serialize(),
+            (Text(a), Text(b)) => a == b,
+            (Bytes(a), Bytes(b)) => a == b,
+            (Uuid(a), Uuid(b)) => a == b,
+            (Interval(a), Interval(b)) => a == b,
+            (Array(a), Array(b)) => a == b,
+            (Object(a, x), Object(b, y)) => (a, x) == (b, y),
+            (
+                Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float8(_) | Numeric(_) | Text(_)
+                | Bytes(_) | Uuid(_) | Date(_) | Timestamp(_) | TimestampTz(_) | Interval(_)
+                | Array(_) | Object(..),
+                _,
+            ) => false,
+        }
+    }
 }
 
 impl Datum {
@@ -88,19 +119,6 @@ impl Datum {
             Datum::Int4(n) => Some(*n as i64),
             Datum::Int8(n) => Some(*n),
             _ => None,
-        }
-    }
-
-    /// True if they are the same also in what equal values may differ in: the scale of a numeric,
-    /// the sign of a zero.
-    pub(crate) fn is_identical(&self, other: &Datum) -> bool {
-        match (self, other) {
-            (Datum::Numeric(a), Datum::Numeric(b)) => a == b && a.scale() == b.scale(),
-            (Datum::Float8(a), Datum::Float8(b)) => a.to_bits() == b.to_bits(),
-            (Datum::Array(a), Datum::Array(b)) => {
-                a == b && a.values().iter().zip(b.values()).all(|(a, b)| a.is_identical(b))
-            }
-            (a, b) => a == b,
         }
     }
 

@@ -76,7 +76,8 @@ pub(crate) fn settle(expr: &mut Expr) {
     separate_signs(expr);
 }
 
-/// Turns ROW (…), a call for the parser, into a row.
+/// Turns ROW (…), a call for the parser, into a row. The brackets around it tell GROUP BY that it
+/// is no list of keys.
 fn settle_row(expr: &mut Expr) {
     let Expr::Function(call) = expr else { return };
     let is_row = matches!(&*call.name.0, [part] if part.as_ident().is_some_and(|name| {
@@ -90,14 +91,14 @@ fn settle_row(expr: &mut Expr) {
         && call.null_treatment.is_none()
         && call.within_group.is_empty();
     let is_expr = |arg: &FunctionArg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(_)));
-    if !is_row || !is_plain || !list.args.iter().all(is_expr) {
+    if !is_row || !is_plain || list.args.is_empty() || !list.args.iter().all(is_expr) {
         return;
     }
     let parts = std::mem::take(&mut list.args).into_iter().filter_map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) => Some(part),
         _ => None,
     });
-    *expr = Expr::Tuple(parts.collect());
+    *expr = Expr::Nested(Box::new(Expr::Tuple(parts.collect())));
 }
 
 /// Turns an operator that stands for IS [NOT] DISTINCT FROM into what it stands for.

@@ -6,7 +6,7 @@ use crate::consistency::Guarantees;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function, Volatility};
-use crate::interrupt::{self, IsDue};
+use crate::interrupt;
 use crate::logical::Subquery;
 use crate::memory::{self, Held, QueryMemory};
 use crate::number;
@@ -52,10 +52,6 @@ pub struct Facts {
     pub(crate) token: Timestamp,
     /// The clock by which long statements let others run.
     pub(crate) clock: Option<Clock>,
-    /// Calls what may compute for long.
-    pub(crate) apart: Option<Apart>,
-    /// Tells whether the running statement is to end.
-    pub(crate) is_due: Option<IsDue>,
     /// The memory limit of queries.
     pub(crate) memory: Arc<QueryMemory>,
 }
@@ -76,9 +72,6 @@ impl std::fmt::Debug for Facts {
         write!(f, "{} on {}", self.user, self.database)
     }
 }
-
-/// Calls what may compute for long, while the thread's other tasks run elsewhere.
-pub type Apart = fn(&mut dyn FnMut());
 
 /// The size of the arguments from which a function may compute for long, in bytes.
 const APART_BYTES: usize = 64 << 10;
@@ -101,12 +94,10 @@ impl<'a> Values<'a> {
 
     /// Calls a function of them, apart from the thread's other tasks if they are large.
     fn call<T>(&self, f: impl FnOnce(&[Datum]) -> T) -> T {
-        let Some(apart) = self.facts.apart.filter(|_| self.bytes >= APART_BYTES) else {
-            return f(&self.all);
-        };
-        let (mut f, mut value) = (Some(f), None);
-        apart(&mut || value = f.take().map(|f| f(&self.all)));
-        value.expect("invariant: it was called")
+        if self.bytes >= APART_BYTES {
+            return interrupt::apart(|| f(&self.all));
+        }
+        f(&self.all)
     }
 
     /// Adds a value; fails with 53200 if queries have no memory for it.

@@ -2,6 +2,7 @@
 //! know, and parses the rest.
 
 use crate::carried;
+use crate::clauses;
 use crate::datetime;
 use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
@@ -255,6 +256,11 @@ fn parse_statement(
             ),
             _ => (place, message),
         };
+        let start = first.as_ref().and_then(|token| names::place(token.span.start));
+        let known = self::tokens(sql).ok().and_then(|all| clauses::unparsed(&all, start, place));
+        if let Some(refused) = known {
+            return names::settle_position(refused.at(place), sql);
+        }
         let mut answer = SqlError::new(state::SYNTAX, message).at(place);
         if let ParserError::ParserError(text) = &error {
             answer.detail = Some(text.split(" at Line:").next().unwrap_or(text).to_owned());

@@ -9,7 +9,6 @@ use crate::error::{SqlError, aborted, restart, state};
 use crate::exec::{self, Reader};
 use crate::explain::{self, Actuals, Explained, Summary};
 use crate::expr::{Facts, Scope};
-use crate::interrupt;
 use crate::memory::weight;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
@@ -233,12 +232,14 @@ impl Session {
         compiled: &Compiled,
         analyzed: &Analyzed,
     ) -> Result<Vec<String>, SqlError> {
-        let Plan::Explain(_, options) = &compiled.plan else { return Ok(Vec::new()) };
+        let Plan::Explain { options, planning, .. } = &compiled.plan else { return Ok(Vec::new()) };
         let mut summary = Summary::new();
         let mut time =
             |name: &'static str, ns: u64| summary.push((name, compile::milliseconds(ns)));
-        if let Some(took) = analyzed.took {
-            time("Execution Time", u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        for (name, took) in [("Planning Time", *planning), ("Execution Time", analyzed.took)] {
+            if let Some(took) = took {
+                time(name, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+            }
         }
         let Some(timings) = &analyzed.timings else {
             return Ok(analyzed.explained.show(options, Some(&analyzed.actuals), &summary));
@@ -327,9 +328,7 @@ impl Session {
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
-        let (engine, facts) = (&self.engine, &self.facts);
-        let is_due = facts.is_due.clone();
-        let result = interrupt::watch(is_due, || attempt(engine, facts, work, portal, max)).await;
+        let result = attempt(&self.engine, &self.facts, work, portal, max).await;
         self.learn_from_work();
         self.stands(result).await
     }
@@ -585,7 +584,7 @@ fn response_of(compiled: &Compiled, chunk: Chunk) -> Response {
 /// same.
 fn checksum_of(compiled: &Compiled, chunk: &Chunk) -> u64 {
     match compiled.plan {
-        Plan::Explain(..) => work::checksum(&[], &chunk.tag),
+        Plan::Explain { .. } => work::checksum(&[], &chunk.tag),
         _ => work::checksum(&chunk.rows, &chunk.tag),
     }
 }
@@ -666,7 +665,7 @@ async fn attempt(
     let params = portal.params.clone();
     let scope = Scope { params: &params, now_us: work.now_us(), session: facts, catalog: None };
     let chunk = match &compiled.plan {
-        Plan::Explain(inner, options) => {
+        Plan::Explain { plan: inner, options, .. } => {
             let explained = explain::explain(inner, options.verbose);
             if !options.analyze {
                 let rows = explained.show(options, None, &Summary::new());
@@ -762,7 +761,7 @@ async fn run_plan(
             portal.count += rows.len() as u64;
             Ok((rows, over, "SELECT"))
         }
-        Plan::Explain(..) | Plan::Schema | Plan::Control => {
+        Plan::Explain { .. } | Plan::Schema | Plan::Control => {
             Err(SqlError::unsupported("this statement here"))
         }
     }

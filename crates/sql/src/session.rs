@@ -10,8 +10,7 @@ use crate::copy::Copying;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
-use crate::expr::{Apart, Facts};
-use crate::interrupt::{self, IsDue};
+use crate::expr::Facts;
 use crate::names;
 use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
@@ -80,11 +79,6 @@ pub(crate) struct Unseen {
     pub(crate) limit: usize,
 }
 
-/// Parses a text. Stays pending if the statement is to end meanwhile.
-async fn parsed(facts: &Facts, sql: &str) -> Result<Vec<Parsed>, SqlError> {
-    interrupt::run(facts.is_due.as_ref(), || parse::statements(sql)).await
-}
-
 impl Session {
     /// Opens a session of a user on a database.
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
@@ -102,8 +96,6 @@ impl Session {
             pid: slot.pid(),
             statement_us: None,
             clock: None,
-            apart: None,
-            is_due: None,
             memory: engine.memory().clone(),
         };
         Session {
@@ -134,18 +126,6 @@ impl Session {
     /// number of rows.
     pub fn set_clock(&mut self, clock: Clock) {
         self.facts.clock = Some(clock);
-    }
-
-    /// Sets what calls functions of large values, which may compute for long. Without it, the
-    /// thread's other tasks wait for them.
-    pub fn set_apart(&mut self, apart: Apart) {
-        self.facts.apart = Some(apart);
-    }
-
-    /// Sets what parsing, planning and functions ask whether the running statement is to end.
-    /// Without it, they are not interrupted.
-    pub fn set_is_due(&mut self, is_due: IsDue) {
-        self.facts.is_due = Some(is_due);
     }
 
     /// Returns the database.
@@ -280,7 +260,7 @@ impl Session {
 
     /// Parses the text of a simple query.
     async fn read(&mut self) {
-        match parsed(&self.facts, &self.sql).await {
+        match parse::statements(&self.sql) {
             Ok(statements) if statements.is_empty() => self.waiting.push_back(Response::Empty),
             Ok(statements) => {
                 self.levels = levels(&statements).max(self.replayed_levels());
@@ -419,7 +399,7 @@ impl Session {
     /// Prepares a statement under a name (the name "" may be overwritten). `params` are declared
     /// type ids, 0 if not declared.
     pub async fn parse(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
-        let result = match parsed(&self.facts, sql).await {
+        let result = match parse::statements(sql) {
             Ok(statements) => {
                 let deep = levels(&statements).max(self.replayed_levels());
                 stack::run_if_deep(deep, || self.parse_inner(name, sql, statements, params)).await

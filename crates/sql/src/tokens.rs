@@ -1,5 +1,6 @@
 //! The tokens of a statement as the parser can read them: it reads brackets of queries and joins in
-//! fewer places than PostgreSQL does, and IS DISTINCT FROM otherwise.
+//! fewer places than PostgreSQL does, IS DISTINCT FROM otherwise, and ISNULL and TRIM (FROM …) not
+//! at all.
 
 use crate::dialect::{DISTINCT_FROM, EXPRESSION, NOT_DISTINCT_FROM};
 use crate::parse::is_word;
@@ -14,6 +15,7 @@ const BEHIND_QUERY: [&str; 8] =
 /// of brackets that were added.
 pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     join_distinct(tokens);
+    spell_out(tokens);
     let added = close_joins(tokens);
     let lists = places(tokens).lists;
     let mark = |open: usize| (open + 1, Token::CustomBinaryOperator(EXPRESSION.to_owned()));
@@ -57,6 +59,28 @@ fn join_distinct(tokens: &mut Vec<TokenWithSpan>) {
         }
     }
     *tokens = made;
+}
+
+/// Writes what the parser does not know in longer forms: `a ISNULL` as `a IS NULL`, and
+/// `TRIM (LEADING FROM a)` as `TRIM (LEADING ' ' FROM a)`.
+fn spell_out(tokens: &mut Vec<TokenWithSpan>) {
+    let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
+    let opens = |at: usize| tokens.get(at).is_some_and(|token| token.token == Token::LParen);
+    let is_name = |at: usize| at > 0 && tokens[at - 1].token == Token::Period;
+    // Before a bracket it is the name of a function.
+    let tests = |at: usize| is(at, "isnull") && !opens(at + 1) && !is_name(at) && !is(at - 1, "as");
+    let tests: Vec<usize> = (1..tokens.len()).filter(|at| tests(*at)).collect();
+    let side = |at: usize| ["both", "leading", "trailing"].iter().any(|word| is(at, word));
+    let trims = |at: usize| is(at, "trim") && opens(at + 1) && !is_name(at);
+    let from = |at: usize| trims(at).then(|| at + 2 + usize::from(side(at + 2)));
+    let blanks = (0..tokens.len()).filter_map(from).filter(|at| is(*at, "from"));
+    let blank = |at: usize| (at, Token::SingleQuotedString(" ".into()));
+    let mut marks: Vec<(usize, Token)> = blanks.map(blank).collect();
+    marks.extend(tests.iter().map(|at| (*at, Token::make_keyword("IS"))));
+    for at in tests {
+        tokens[at].token = Token::make_keyword("NULL");
+    }
+    insert(tokens, marks);
 }
 
 /// Inserts tokens before places, in order of these.
@@ -252,6 +276,23 @@ mod tests {
             ),
         ] {
             assert_eq!(closed(open), brackets);
+        }
+    }
+
+    #[test]
+    fn short_forms_are_spelled_out() {
+        for (short, long) in [
+            (
+                "SELECT a ISNULL, b . isnull, isnull (1)",
+                "SELECT a IS NULL , b . isnull , isnull ( 1 )",
+            ),
+            ("SELECT 1 AS isnull", "SELECT 1 AS isnull"),
+            ("SELECT (1) isnull AND x", "SELECT ( 1 ) IS NULL AND x"),
+            ("SELECT trim(both from a)", "SELECT trim ( both ' ' from a )"),
+            ("SELECT TRIM(FROM a), trim(a)", "SELECT TRIM ( ' ' FROM a ) , trim ( a )"),
+            ("SELECT trim(leading 'x' from a)", "SELECT trim ( leading 'x' from a )"),
+        ] {
+            assert_eq!(closed(short), long);
         }
     }
 

@@ -110,7 +110,8 @@ fn candidates(table: &Table, wish: &Wish<'_>) -> Vec<Candidate> {
         let least = spans.iter().map(Span::worth).min().unwrap_or(0);
         let is_used = least > 0;
         let only = at.is_some() && wish.wanted.is_some_and(|wanted| index.covers(table, wanted));
-        let access = Access { index: at, spans: if is_used { spans } else { Vec::new() }, only };
+        let narrows = spans.iter().any(|span| span.used() > 0);
+        let access = Access { index: at, spans: if narrows { spans } else { Vec::new() }, only };
         let gives_order = access.order(table, wish.order).is_some();
         let is_ordered = gives_order && !wish.order.is_empty();
         let has_reason = is_used || (at.is_some() && (is_ordered || only || is_partial));
@@ -169,7 +170,7 @@ fn follows(part: &Expr, from: &Expr) -> bool {
 /// Prefers unique keys, and among equal ones those of fewer rows, and those that spare the rows.
 fn bonus(access: &Access, index: &Index) -> usize {
     let parts = index.columns.len();
-    let whole = index.unique && access.spans.iter().all(|span| span.equal.len() == parts);
+    let whole = index.unique && access.spans.iter().all(|span| span.is_whole(parts));
     let is_partial = index.condition().is_some();
     let spares = access.index.is_none() || access.only;
     usize::from(whole) * 100 + usize::from(is_partial) * 2 + usize::from(spares)

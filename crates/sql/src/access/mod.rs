@@ -1,8 +1,9 @@
 //! Derives the keys to read from a condition: points and ranges of the primary key or of a
 //! secondary index.
 //!
-//! For each key its leading columns are matched with equalities (`=`, `IN`, row `IN`) and the next
-//! one with a range. The rest of the condition is applied as a filter afterwards.
+//! For each key its leading columns are matched with equalities (`=`, `IN`, row `IN`, `IS NULL`)
+//! and the next one with a range (`<`, `LIKE 'a%'`, `IS NOT NULL`). The whole condition is applied
+//! as a filter afterwards.
 
 mod choose;
 
@@ -12,6 +13,7 @@ use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, Quantifier, Scope};
+use crate::function;
 use crate::index::{Index, IndexPart};
 use crate::key;
 use crate::kv;
@@ -38,6 +40,8 @@ pub(crate) struct Span {
     pub(crate) equal: Vec<Equal>,
     low: Option<(Expr, bool)>,
     high: Option<(Expr, bool)>,
+    /// True if the next column is not NULL; it is not, either, if it has a bound.
+    not_null: bool,
 }
 
 /// The values that a column is equal to.
@@ -46,6 +50,8 @@ pub(crate) enum Equal {
     To(Expr),
     /// Any of an array's elements, which are known when the statement starts.
     ToAnyOf(Expr),
+    /// NULL, which any number of a unique index's entries may have.
+    Null,
 }
 
 /// A point or a range to read.
@@ -67,8 +73,9 @@ impl Access {
     /// True if it finds at most one row.
     pub(crate) fn is_unique(&self, table: &Table) -> bool {
         let unique = self.index.is_none_or(|at| table.indexes[at].unique);
-        let whole = |span: &Span| span.equal.len() == self.parts(table).len() && !span.is_many();
-        unique && matches!(self.spans.as_slice(), [only] if whole(only))
+        let parts = self.parts(table).len();
+        let is_point = |span: &Span| span.is_whole(parts) && !span.is_many();
+        unique && matches!(self.spans.as_slice(), [only] if is_point(only))
     }
 
     /// True if it reads several places.
@@ -171,6 +178,8 @@ fn serves_one(keys: &[Expr], condition: &Expr) -> bool {
     keys.iter().any(|key| match condition {
         Expr::In(needle, _, false) => **needle == *key,
         Expr::Each(Compare::Eq, Quantifier::Any, sides) => sides.0 == *key,
+        Expr::IsNull(inner, _) => **inner == *key,
+        Expr::Like { text, .. } => **text == *key && function::like_range(condition).is_some(),
         condition => about(condition, key).is_some_and(|(op, _)| op != Compare::Ne),
     })
 }
@@ -244,7 +253,7 @@ fn disjunct_spans(keys: &[Expr], all: &[&Expr]) -> Vec<Span> {
             return union;
         }
     }
-    Vec::new()
+    spans
 }
 
 fn spans(keys: &[Expr], all: &[&Expr]) -> Vec<Span> {
@@ -253,6 +262,12 @@ fn spans(keys: &[Expr], all: &[&Expr]) -> Vec<Span> {
         let equal = all.iter().find_map(|e| about(e, key).filter(|(op, _)| *op == Compare::Eq));
         if let Some((_, value)) = equal {
             spans.iter_mut().for_each(|span| span.equal.push(Equal::To(value.clone())));
+            continue;
+        }
+        let is_null =
+            |conjunct: &&Expr| matches!(conjunct, Expr::IsNull(of, false) if **of == *key);
+        if all.iter().any(is_null) {
+            spans.iter_mut().for_each(|span| span.equal.push(Equal::Null));
             continue;
         }
         let list = all.iter().find_map(|conjunct| match conjunct {
@@ -287,32 +302,64 @@ fn spans(keys: &[Expr], all: &[&Expr]) -> Vec<Span> {
             spans.iter_mut().for_each(|span| span.equal.push(Equal::ToAnyOf(array.clone())));
             continue;
         }
-        for conjunct in all {
-            match about(conjunct, key) {
-                Some((op @ (Compare::Gt | Compare::Ge), value)) => spans
-                    .iter_mut()
-                    .filter(|span| span.low.is_none())
-                    .for_each(|span| span.low = Some((value.clone(), op == Compare::Ge))),
-                Some((op @ (Compare::Lt | Compare::Le), value)) => spans
-                    .iter_mut()
-                    .filter(|span| span.high.is_none())
-                    .for_each(|span| span.high = Some((value.clone(), op == Compare::Le))),
-                _ => {}
-            }
-        }
+        let bounds = bounds_of(key, all);
+        spans.iter_mut().for_each(|span| {
+            (span.low, span.high) = (bounds.low.clone(), bounds.high.clone());
+            span.not_null = bounds.not_null;
+        });
         break;
     }
     spans
 }
 
+/// Returns the bounds that conditions are for one column.
+fn bounds_of(key: &Expr, all: &[&Expr]) -> Span {
+    let mut bounds = Span::default();
+    for conjunct in all {
+        match conjunct {
+            Expr::IsNull(of, true) if **of == *key => bounds.not_null = true,
+            Expr::Like { text, .. } if **text == *key => {
+                let Some((low, high)) = function::like_range(conjunct) else { continue };
+                bounds.low.get_or_insert((Expr::Const(low), true));
+                if let Some((high, inclusive)) = high {
+                    bounds.high.get_or_insert((Expr::Const(high), inclusive));
+                }
+            }
+            conjunct => match about(conjunct, key) {
+                Some((op @ (Compare::Gt | Compare::Ge), value)) => {
+                    bounds.low.get_or_insert((value.clone(), op == Compare::Ge));
+                }
+                Some((op @ (Compare::Lt | Compare::Le), value)) => {
+                    bounds.high.get_or_insert((value.clone(), op == Compare::Le));
+                }
+                _ => {}
+            },
+        }
+    }
+    bounds
+}
+
 impl Span {
+    /// A measure for the rows that it spares. Many rows may have a NULL, and most another value.
     fn worth(&self) -> usize {
-        self.equal.len() * 4 + usize::from(self.low.is_some()) + usize::from(self.high.is_some())
+        let worth = |equal: &Equal| if *equal == Equal::Null { 2 } else { 4 };
+        let bounds = usize::from(self.low.is_some()) + usize::from(self.high.is_some());
+        self.equal.iter().map(worth).sum::<usize>() + bounds
+    }
+
+    /// True if it has bounds of the column behind the equal ones.
+    fn is_bounded(&self) -> bool {
+        self.low.is_some() || self.high.is_some() || self.not_null
     }
 
     /// The number of the key's columns that it uses.
     fn used(&self) -> usize {
-        self.equal.len() + usize::from(self.low.is_some() || self.high.is_some())
+        self.equal.len() + usize::from(self.is_bounded())
+    }
+
+    /// True if it has values of all columns of a key, of which a unique key has each once.
+    fn is_whole(&self, parts: usize) -> bool {
+        self.equal.len() == parts && !self.equal.contains(&Equal::Null)
     }
 
     fn is_many(&self) -> bool {
@@ -330,14 +377,15 @@ impl Span {
     ) -> Result<(), SqlError> {
         let mut prefixes = vec![prefix];
         for (equal, part) in self.equal.iter().zip(parts) {
-            let values = match equal {
+            let mut values = match equal {
                 Equal::To(value) => vec![value.eval(&[], scope)?],
                 Equal::ToAnyOf(array) => match array.eval(&[], scope)? {
                     Datum::Array(array) => array.values().to_vec(),
                     _ => Vec::new(),
                 },
+                Equal::Null => vec![Datum::Null],
             };
-            let mut values: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
+            values.retain(|value| value.is_null() == (*equal == Equal::Null));
             values.sort_by(|a, b| a.order(b));
             values.dedup_by(|a, b| a.order(b).is_eq());
             let made = out.len().saturating_add(prefixes.len().saturating_mul(values.len()));
@@ -371,13 +419,13 @@ impl Span {
         scope: &Scope<'_>,
     ) -> Result<Option<Target>, SqlError> {
         if self.equal.len() == parts.len() {
-            return Ok(Some(if unique {
+            return Ok(Some(if unique && self.is_whole(parts.len()) {
                 Target::Point(kv::to_key(prefix))
             } else {
                 Target::Range(kv::prefix_range(&prefix))
             }));
         }
-        if self.low.is_none() && self.high.is_none() {
+        if !self.is_bounded() {
             return Ok(Some(Target::Range(kv::prefix_range(&prefix))));
         }
         let descending = parts[self.equal.len()].descending;
@@ -401,7 +449,7 @@ impl Span {
         let start = match first {
             Some((bytes, true)) => bytes,
             Some((bytes, false)) => after(&bytes),
-            // NULLs are at one end, and no comparison matches them.
+            // NULLs are at one end, and no bound matches them.
             None if descending => after(&null),
             None => prefix.clone(),
         };

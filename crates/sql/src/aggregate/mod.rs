@@ -232,11 +232,6 @@ impl Aggregate {
         self.args.iter().chain(order).chain(&self.filter).collect()
     }
 
-    /// True if they are equal, and their constants are identical.
-    pub(crate) fn is_identical(&self, other: &Aggregate) -> bool {
-        self == other && self.exprs().iter().zip(other.exprs()).all(|(a, b)| a.is_identical(b))
-    }
-
     /// Returns its expressions.
     pub(crate) fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         let order = self.order.iter_mut().map(|key| &mut key.expr);

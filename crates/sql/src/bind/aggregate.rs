@@ -36,7 +36,7 @@ impl Binder {
             return Err(SqlError::new(state::GROUPING, message));
         };
         let ty = aggregate.ty;
-        if let Some((id, _)) = known.iter().find(|(_, other)| other.is_identical(&aggregate))
+        if let Some((id, _)) = known.iter().find(|(_, other)| *other == aggregate)
             && !aggregate.exprs().iter().any(|expr| expr.is_volatile())
         {
             return Ok(Typed::of(Expr::Column(*id), ty));

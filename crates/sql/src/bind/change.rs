@@ -19,7 +19,7 @@ use crate::catalog::Table;
 use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
-use crate::logical::{ColumnId, JoinKind, Rel};
+use crate::logical::{ColumnId, JoinKind, Rel, Subquery, Wants};
 use crate::response::Column;
 use crate::types::Type;
 use meridian_txn::Lock;
@@ -293,11 +293,43 @@ impl Binder {
                     **rel = input.join(JoinKind::Single, bound.rel, Expr::truth());
                     out.extend(columns.into_iter().zip(values));
                 }
+                (ast::Expr::Subquery(query), None) => {
+                    for (at, column) in columns.iter().enumerate() {
+                        out.push((*column, self.part_of_query(query, table, &columns, at)?));
+                    }
+                }
                 (ast::Expr::Tuple(_), _) => return Err(mismatched()),
                 _ => return Err(SqlError::unsupported("this assignment")),
             }
         }
         Ok(out)
+    }
+
+    /// Binds one of the values that the row of a subquery gives to columns.
+    fn part_of_query(
+        &mut self,
+        query: &ast::Query,
+        table: &Table,
+        columns: &[usize],
+        at: usize,
+    ) -> Result<Expr, SqlError> {
+        let mut bound = self.bind_query(query)?;
+        if bound.outputs.len() != columns.len() {
+            return Err(mismatched());
+        }
+        let mut value = self.fitted(&mut bound, table, columns)?.swap_remove(at);
+        if bound.rel.is_volatile() {
+            // It runs once for each column.
+            return Err(SqlError::unsupported("a volatile subquery for several columns here"));
+        }
+        let (id, rel) = (bound.outputs[at].id, bound.rel);
+        let subquery = Expr::Subquery(Box::new(Subquery { wants: Wants::Value(id), rel }));
+        value.rewrite(&mut |part| {
+            if *part == Expr::Column(id) {
+                *part = subquery.clone();
+            }
+        });
+        Ok(value)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::function;
 use crate::interrupt;
 use crate::interval::{Fields, Interval};
 use crate::names;
+use crate::number;
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 
@@ -110,12 +111,16 @@ impl Binder {
                     Typed::of(Expr::Const(Datum::Int8(n)), Type::Int8)
                 } else {
                     let ty = Type::Numeric(None);
+                    let mantissa = digits.split(['e', 'E']).next().unwrap_or(digits);
+                    let is_zero = !mantissa.contains(|c: char| ('1'..='9').contains(&c));
                     match (Datum::from_text(ty, digits), digits.parse::<f64>()) {
                         (Ok(datum), _) => Typed::of(Expr::Const(datum), ty),
+                        (Err(_), Ok(_)) if is_zero => {
+                            Typed::of(Expr::Const(Datum::from_text(ty, "0")?), ty)
+                        }
+                        (Err(_), Ok(0.0)) => return Err(number::underflow()),
                         // Beyond what a numeric holds here, but written like a float: 1e300.
-                        (Err(_), Ok(float))
-                            if float.is_finite() && float != 0.0 && digits.contains(['e', 'E']) =>
-                        {
+                        (Err(_), Ok(float)) if float.is_finite() && digits.contains(['e', 'E']) => {
                             Typed::of(Expr::Const(Datum::Float8(float)), Type::Float8)
                         }
                         (Err(error), _) => return Err(error),

@@ -283,8 +283,24 @@ impl Binder {
                 self.level().relations.push(relation);
                 Ok(bound.rel)
             }
-            TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                self.bind_joins(table_with_joins)
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                let outside = self.level().relations.len();
+                let rel = self.bind_joins(table_with_joins)?;
+                if let Some(ast::TableAlias { name, .. }) = alias {
+                    // It hides the names inside.
+                    let inside = self.level().relations.split_off(outside);
+                    let columns = inside.into_iter().flat_map(|relation| relation.columns);
+                    let mut relation = Relation {
+                        alias: Some(names::fold(name)),
+                        columns: columns.filter(|column| !column.merged).collect(),
+                        table: None,
+                        commit_timestamp: None,
+                        row_key: None,
+                    };
+                    rename(&mut relation, alias.as_ref())?;
+                    self.level().relations.push(relation);
+                }
+                Ok(rel)
             }
             other => Err(SqlError::unsupported(format!("{other} in FROM"))),
         }

@@ -430,7 +430,7 @@ impl Binder {
         if let Expr::Const(_) = expr {
             return Ok(());
         }
-        if let Some(key) = keys.iter().find(|key| key.expr.is_identical(expr)) {
+        if let Some(key) = keys.iter().find(|key| key.expr == *expr) {
             *expr = Expr::Column(key.id);
             return Ok(());
         }

@@ -6,7 +6,7 @@ use super::{Binder, ColumnInfo, Item, Level, Typed, bind_items};
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
-use crate::logical::{ColumnId, Rel, SetOp, SetOperation, SortKey};
+use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, SortKey};
 use crate::names;
 use crate::response::Column;
 use crate::types::Type;
@@ -451,8 +451,8 @@ impl Binder {
             let Some(expr) = expr else { return Ok(None) };
             let bound = self.bind(expr)?;
             let count = self.coerce(bound, Type::Int8, false)?;
-            let mut varies = false;
-            count.walk(&mut |part| varies |= matches!(part, Expr::Column(_)));
+            let (mut varies, query) = (false, self.levels.len() - 2);
+            count.each_column(&mut |id| varies |= self.columns[id].level == query);
             if varies {
                 let message = format!("argument of {clause} must not contain variables");
                 return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message)
@@ -460,13 +460,21 @@ impl Binder {
             }
             Ok(Some(count))
         };
-        let (limit, offset) = (count(limit, "LIMIT")?, count(offset, "OFFSET")?);
+        let (mut limit, mut offset) = (count(limit, "LIMIT")?, count(offset, "OFFSET")?);
         self.levels.pop();
-        let has_subquery = |count: &Option<Expr>| count.as_ref().is_some_and(Expr::has_subquery);
-        if has_subquery(&limit) || has_subquery(&offset) {
-            return Err(SqlError::unsupported("a subquery in LIMIT or OFFSET"));
+        let counts: Vec<&mut Expr> = limit.iter_mut().chain(&mut offset).collect();
+        if !counts.iter().any(|count| count.has_subquery()) {
+            return Ok(Rel::Limit { input: Box::new(rel), limit, offset });
         }
-        Ok(Rel::Limit { input: Box::new(rel), limit, offset })
+        // A row of the counts, and for it the rows that they limit.
+        let counts = counts.into_iter().map(|count| {
+            let id = self.computed("count", Type::Int8);
+            (id, std::mem::replace(count, Expr::Column(id)))
+        });
+        let outputs = counts.collect();
+        let counted = Rel::Project { input: Box::new(Rel::one_row()), outputs };
+        let limited = Rel::Limit { input: Box::new(rel), limit, offset };
+        Ok(counted.join(JoinKind::Inner, limited, Expr::truth()))
     }
 
     fn bind_select(&mut self, select: &ast::Select, order: &Order<'_>) -> Result<Bound, SqlError> {
@@ -695,7 +703,10 @@ impl Binder {
         }
         let mut first_ids = Vec::with_capacity(first_of.len());
         for chosen in first_of {
-            first_ids.push(column(self, chosen));
+            let column = column(self, chosen);
+            if !first_ids.contains(&column) {
+                first_ids.push(column);
+            }
         }
         let is_distinct = matches!(distinct, Some(ast::Distinct::Distinct));
         if is_distinct && computed.len() > shown {
@@ -722,8 +733,7 @@ impl Binder {
     }
 
     /// Adds an output to a projection, and returns its column. No two outputs have one column,
-    /// though their expressions be equal: a query around may group by one of them only, and equal
-    /// constants may differ in their scale.
+    /// though their expressions be equal: a query around may group by one of them only.
     fn output_of(
         &mut self,
         computed: &mut Vec<(ColumnId, Expr)>,

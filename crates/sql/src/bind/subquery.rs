@@ -8,6 +8,9 @@ use crate::logical::{Rel, Subquery, Wants};
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator};
 
+/// The most columns of rows that are compared, as in PostgreSQL.
+const MOST_ENTRIES: usize = 1664;
+
 impl Compare {
     pub(super) fn of_operator(op: &BinaryOperator) -> Option<Compare> {
         Some(match op {
@@ -184,36 +187,59 @@ impl Binder {
 
     /// Compares rows by their first different columns.
     fn compare_sides(&mut self, op: Compare, sides: Vec<(Typed, Typed)>) -> Result<Expr, SqlError> {
-        let mut compare =
-            |op: Compare, (left, right): (Typed, Typed)| self.compare(op, left, right, op.sign());
-        match op {
-            Compare::Eq | Compare::Ne => {
-                let parts = sides.into_iter().map(|side| compare(op, side));
-                let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
-                Ok(match (parts.len(), op) {
-                    (1, _) => parts.remove(0),
-                    (_, Compare::Eq) => Expr::And(parts),
-                    _ => Expr::Or(parts),
-                })
-            }
-            _ => {
-                let (loose, strict) = match op {
-                    Compare::Lt | Compare::Le => (Compare::Le, Compare::Lt),
-                    _ => (Compare::Ge, Compare::Gt),
-                };
-                let mut sides = sides.into_iter().rev();
-                let last = sides.next().ok_or_else(unequal)?;
-                let mut whole = compare(op, last)?;
-                for side in sides {
-                    // The first conjunct may bound a key.
-                    let bound = compare(loose, side.clone())?;
-                    let first = compare(strict, side)?;
-                    whole = Expr::And(vec![bound, Expr::Or(vec![first, whole])]);
-                }
-                Ok(whole)
-            }
+        if sides.len() > MOST_ENTRIES {
+            let message = format!("ROW expressions can have at most {MOST_ENTRIES} entries");
+            return Err(SqlError::new(state::TOO_MANY_COLUMNS, message));
+        }
+        let mut parts = Vec::with_capacity(sides.len());
+        for (left, right) in sides {
+            let part = self.compare(op, left, right, op.sign())?;
+            parts.push(part);
+        }
+        match (parts.len(), op) {
+            (0, _) => Err(unequal()),
+            (1, _) => Ok(parts.remove(0)),
+            (_, Compare::Eq) => Ok(Expr::And(parts)),
+            (_, Compare::Ne) => Ok(Expr::Or(parts)),
+            _ => ordered(op, parts),
         }
     }
+}
+
+/// Makes the comparison `op` of rows out of those of their columns.
+fn ordered(op: Compare, parts: Vec<Expr>) -> Result<Expr, SqlError> {
+    let sides = parts.into_iter().filter_map(|part| match part {
+        Expr::Compare(_, sides) => Some(sides),
+        _ => None,
+    });
+    let sides: Vec<Box<(Expr, Expr)>> = sides.collect();
+    // All but the last are compared several times.
+    let several = &sides[..sides.len().saturating_sub(1)];
+    if several.iter().any(|side| side.0.is_volatile() || side.1.is_volatile()) {
+        return Err(SqlError::unsupported("a comparison of rows with volatile values"));
+    }
+    let (loose, strict) = match op {
+        Compare::Lt | Compare::Le => (Compare::Le, Compare::Lt),
+        _ => (Compare::Ge, Compare::Gt),
+    };
+    let [first, rest @ ..] = sides.as_slice() else { return Err(unequal()) };
+    // The first conjunct may bound a key.
+    let bound = Expr::Compare(loose, first.clone());
+    let first = Expr::Compare(strict, first.clone());
+    Ok(Expr::And(vec![bound, Expr::Or(vec![first, by_halves(op, strict, rest)])]))
+}
+
+/// Compares rows by their first half, and where that is equal by the second one, so that many
+/// columns are not nested deep. The columns before the last are compared by `strict`.
+fn by_halves(op: Compare, strict: Compare, sides: &[Box<(Expr, Expr)>]) -> Expr {
+    if let [last] = sides {
+        return Expr::Compare(op, last.clone());
+    }
+    let (first, second) = sides.split_at(sides.len() / 2);
+    let equal = first.iter().map(|side| Expr::Compare(Compare::Eq, side.clone()));
+    let mut same: Vec<Expr> = equal.collect();
+    same.push(by_halves(op, strict, second));
+    Expr::Or(vec![by_halves(strict, strict, first), Expr::And(same)])
 }
 
 fn truth(subquery: Subquery, negated: bool) -> Typed {

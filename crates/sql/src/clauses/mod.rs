@@ -7,9 +7,11 @@
 
 mod query;
 mod session;
+mod unparsed;
 
 pub(crate) use query::{plain_select, plain_table, plain_values};
 pub(crate) use session::statement;
+pub(crate) use unparsed::unparsed;
 
 use crate::error::{SqlError, state};
 use crate::limits;

@@ -28,7 +28,8 @@ fn nullif(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn greatest(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let known = args.iter().filter(|arg| !arg.is_null());
-    Ok(known.max_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null))
+    // Of equal ones the first.
+    Ok(known.rev().max_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null))
 }
 
 fn least(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {

@@ -21,7 +21,7 @@ mod time;
 mod to_char;
 mod trigonometry;
 
-pub(crate) use pattern::like;
+pub(crate) use pattern::{like, like_range};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, resolve};
 pub(crate) use time::shifted;
 

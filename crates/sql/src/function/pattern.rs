@@ -4,7 +4,7 @@ use super::of::*;
 use super::{Function, text_at};
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::Scope;
+use crate::expr::{Expr, Scope};
 use crate::interrupt;
 use regex::{Regex, RegexBuilder};
 use std::cell::RefCell;
@@ -258,10 +258,67 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>, fold: bool) 
     rest.flatten().is_some_and(|rest| ends_with(last, rest))
 }
 
+/// The least value, and the largest one, perhaps included.
+type Range = (Datum, Option<(Datum, bool)>);
+
+/// Returns the range of the texts that begin as a LIKE with a constant pattern requires; `None` for
+/// other conditions, and for patterns that begin with `%` or `_`.
+pub(crate) fn like_range(condition: &Expr) -> Option<Range> {
+    let Expr::Like { pattern, escape, negated: false, fold: false, .. } = condition else {
+        return None;
+    };
+    let Expr::Const(Datum::Text(pattern)) = &**pattern else { return None };
+    let parts = parts(pattern, *escape, false);
+    let Piece::Text(start) = parts.first()?.first()? else { return None };
+    let low = Datum::text(start);
+    let is_exact = matches!(parts.as_slice(), [only] if only.len() == 1);
+    let high = match is_exact {
+        true => Some((low.clone(), true)),
+        false => above(start).map(|text| (Datum::text(text), false)),
+    };
+    Some((low, high))
+}
+
+/// Returns the least text above all texts that begin with one.
+fn above(start: &str) -> Option<String> {
+    let mut chars: Vec<char> = start.chars().collect();
+    while let Some(last) = chars.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            chars.push(next);
+            return Some(chars.into_iter().collect());
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn range_of(pattern: &str) -> Option<Range> {
+        like_range(&Expr::Like {
+            text: Box::new(Expr::Column(0)),
+            pattern: Box::new(Expr::Const(Datum::text(pattern))),
+            escape: Some('\\'),
+            negated: false,
+            fold: false,
+        })
+    }
+
+    #[test]
+    fn the_end_of_a_range_is_the_next_text() {
+        let end = |pattern: &str| range_of(pattern).map(|(_, high)| high);
+        assert_eq!(end("ab%"), Some(Some((Datum::text("ac"), false))));
+        assert_eq!(end("ab"), Some(Some((Datum::text("ab"), true))));
+        assert_eq!(end("a\u{d7ff}_"), Some(Some((Datum::text("a\u{e000}"), false))));
+        assert_eq!(end("a\u{10ffff}%"), Some(Some((Datum::text("b"), false))));
+        assert_eq!(end("\u{10ffff}%"), Some(None));
+        assert_eq!(end("\\%x%"), Some(Some((Datum::text("%y"), false))));
+        assert_eq!(end("%ab"), None);
+        assert_eq!(end("_b"), None);
+        assert_eq!(end(""), None);
+    }
 
     /// Matches by trying each length of each `%`.
     fn slowly(text: &[char], pattern: &[char]) -> bool {
@@ -284,6 +341,15 @@ mod tests {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();
             let expected = slowly(&chars(&text), &chars(&pattern));
             prop_assert_eq!(like(&text, &pattern, Some('\\'), false), expected, "{} like {}", text, pattern);
+            if let Some((low, high)) = range_of(&pattern).filter(|_| expected) {
+                let text = Datum::text(&text);
+                prop_assert!(low.order(&text).is_le());
+                let below = |(high, included): (Datum, bool)| match text.order(&high) {
+                    std::cmp::Ordering::Equal => included,
+                    order => order.is_lt(),
+                };
+                prop_assert!(high.is_none_or(below));
+            }
         }
     }
 

@@ -254,8 +254,13 @@ fn ascii(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn chr(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let code = whole_at(args, 0)?;
-    if code == 0 {
-        return Err(SqlError::new("54000", "null character not permitted"));
+    match code {
+        0 => return Err(SqlError::new("54000", "null character not permitted")),
+        ..0 => {
+            let message = "character number must be positive";
+            return Err(SqlError::new(state::INVALID_PARAMETER, message));
+        }
+        _ => {}
     }
     let found = u32::try_from(code).ok().and_then(char::from_u32);
     let Some(c) = found else {

@@ -21,21 +21,6 @@ impl Expr {
         Expr::Const(Datum::Bool(true))
     }
 
-    /// True if they are equal, and their constants are identical.
-    pub(crate) fn is_identical(&self, other: &Expr) -> bool {
-        let constants = |expr: &Expr| {
-            let mut all = Vec::new();
-            expr.walk(&mut |part| {
-                if let Expr::Const(datum) = part {
-                    all.push(datum.clone());
-                }
-            });
-            all
-        };
-        self == other
-            && constants(self).iter().zip(&constants(other)).all(|(a, b)| a.is_identical(b))
-    }
-
     /// True if its value is never NULL, by its operator.
     pub(crate) fn is_never_null(&self) -> bool {
         matches!(self, Expr::IsBool(..) | Expr::IsNull(..) | Expr::Distinct(..))

@@ -92,13 +92,22 @@ pub(super) fn hoist(rel: Rel, next: &mut ColumnId) -> Rel {
     }
 }
 
-/// Turns the subqueries of a full join's condition into columns of the side that they name. One
-/// that names both sides stays, and is refused when the join is lowered. A subquery is evaluated
-/// for each row of its side, even where another operand of AND or OR makes it needless.
+/// Turns the subqueries of a full join's condition into columns of the side that they name. Such a
+/// subquery is evaluated for each row of its side, even where another operand of AND or OR makes it
+/// needless. If one names both sides, the join is divided. What is volatile is not divided: the
+/// subquery stays, and is refused when the join is lowered.
 fn full(join: Join, next: &mut ColumnId) -> Rel {
     let Join { kind, mut left, mut right, mut on } = join;
     let lefts: BTreeSet<ColumnId> = left.columns().into_iter().collect();
     let rights: BTreeSet<ColumnId> = right.columns().into_iter().collect();
+    let mut is_between = false;
+    on.walk(&mut |part| {
+        let names_both = || part.names_any(&lefts) && part.names_any(&rights);
+        is_between |= matches!(part, Expr::Subquery(_)) && names_both();
+    });
+    if is_between && !left.is_volatile() && !right.is_volatile() && !on.is_volatile() {
+        return divided(left, right, on, next);
+    }
     on.rewrite(&mut |part| {
         if matches!(part, Expr::Subquery(_)) {
             let side = match (part.names_any(&lefts), part.names_any(&rights)) {
@@ -111,6 +120,22 @@ fn full(join: Join, next: &mut ColumnId) -> Rel {
         }
     });
     left.join(kind, right, on)
+}
+
+/// Divides a full join into a left join, and the right rows without a match.
+fn divided(left: Rel, right: Rel, on: Expr, next: &mut ColumnId) -> Rel {
+    let (lefts, rights) = (left.columns(), right.columns());
+    let columns: Vec<ColumnId> = lefts.iter().chain(&rights).copied().collect();
+    let is_true = Expr::IsBool(Box::new(on.clone()), true, false);
+    let pairs = left.clone().join(JoinKind::Left, right.clone(), on);
+    let others = right.join(JoinKind::Anti, left, is_true);
+    let nulls = lefts.iter().map(|_| (fresh(next), Expr::Const(Datum::Null)));
+    let mut outputs: Vec<(ColumnId, Expr)> = nulls.collect();
+    outputs.extend(rights.iter().map(|id| (*id, Expr::Column(*id))));
+    let ids = outputs.iter().map(|(id, _)| *id).collect();
+    let others = Rel::Project { input: Box::new(hoist(others, next)), outputs };
+    let sides = vec![(hoist(pairs, next), columns.clone()), (others, ids)];
+    Rel::Set(Box::new(SetOperation { op: SetOp::Union, all: true, columns, sides }))
 }
 
 /// Replaces the subqueries of an aggregate, whose arguments are evaluated where its filter is true.

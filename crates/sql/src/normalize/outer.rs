@@ -1,14 +1,15 @@
-//! Turns left joins into inner joins where a filter above removes the rows that have no match.
+//! Turns left joins into inner joins, and full joins into left ones, where a filter above removes
+//! the rows that have no match.
 //!
-//! Precondition: a conjunct above the join is not true where all columns of the right side are
-//! NULL. That is known for comparisons, arithmetic, casts, LIKE and IN of a right column, whose
-//! value is NULL then, and for `IS NOT NULL` and `IS TRUE` of such a value, which are false.
+//! Precondition: a conjunct above the join is not true where all columns of the side without a
+//! match are NULL. That is known for comparisons, arithmetic, casts, LIKE and IN of such a column,
+//! whose value is NULL then, and for `IS NOT NULL` and `IS TRUE` of such a value, which are false.
 
 use crate::expr::Expr;
 use crate::logical::{Join, JoinKind, Rel};
 use std::collections::BTreeSet;
 
-/// Rewrites all left joins of a plan.
+/// Rewrites all left and full joins of a plan.
 pub(super) fn simplify(rel: Rel) -> Rel {
     let mut rel = rel;
     for input in rel.inputs_mut() {
@@ -17,12 +18,19 @@ pub(super) fn simplify(rel: Rel) -> Rel {
     }
     let Rel::Filter { input, condition } = rel else { return rel };
     let Rel::Join(join) = *input else { return Rel::Filter { input, condition } };
-    let Join { mut kind, left, right, on } = *join;
-    if kind == JoinKind::Left {
-        let rights: BTreeSet<_> = right.columns().into_iter().collect();
-        if rejects(&condition, &rights) {
-            kind = JoinKind::Inner;
+    let Join { mut kind, mut left, mut right, on } = *join;
+    let needs = |side: &Rel| rejects(&condition, &side.columns().into_iter().collect());
+    // A subquery between the sides of a full join is refused; it could not be hoisted any more.
+    if kind == JoinKind::Full && !on.has_subquery() {
+        if needs(&left) {
+            kind = JoinKind::Left;
+        } else if needs(&right) {
+            kind = JoinKind::Left;
+            std::mem::swap(&mut left, &mut right);
         }
+    }
+    if kind == JoinKind::Left && needs(&right) {
+        kind = JoinKind::Inner;
     }
     Rel::Filter { input: Box::new(left.join(kind, right, on)), condition }
 }

@@ -4,6 +4,7 @@ use super::{Join, Kind, LockRows, Op, rows_of};
 use crate::access::Access;
 use crate::catalog::Table;
 use crate::expr::Expr;
+use crate::function::Function;
 use crate::logical::{ColumnId, JoinKind, Rel, SetOp};
 use crate::statistics::{ARRAY_ELEMENTS, ColumnStatistics, Statistics, selectivity};
 use crate::system;
@@ -115,7 +116,7 @@ impl Estimates {
             Rel::With { body, .. } => rows(body),
             Rel::Named { .. } => NAMED_ROWS,
             Rel::Recursive(query) => rows(&query.first.0) * ROUNDS,
-            Rel::Functions(_) => FUNCTION_ROWS,
+            Rel::Functions(functions) => called(&functions.calls),
         }
     }
 
@@ -196,7 +197,7 @@ impl Estimates {
                 definition.as_ref().map_or(NAMED_ROWS, |node| node.rows)
             }
             Op::Recursive { first, .. } => first.rows * ROUNDS,
-            Op::Functions { .. } => FUNCTION_ROWS,
+            Op::Functions { calls, .. } => called(calls),
         }
     }
 
@@ -213,10 +214,33 @@ impl Estimates {
             Kind::Inner => pairs,
             Kind::Left => pairs.max(left),
             Kind::Full => pairs.max(left).max(right),
-            Kind::Semi | Kind::Anti | Kind::AntiUnknown => left * 0.5,
+            Kind::Semi => pairs.min(left),
+            Kind::Anti | Kind::AntiUnknown => left * 0.5,
             Kind::Single | Kind::Mark => left,
         }
     }
+}
+
+/// Returns the estimated number of rows of functions side by side: those of a series of constants
+/// are known.
+fn called(calls: &[(&'static Function, Vec<Expr>)]) -> f64 {
+    let rows = |(function, args): &(&'static Function, Vec<Expr>)| {
+        let number = |arg: &Expr| match arg {
+            Expr::Const(datum) => datum.as_i64().map(|number| number as f64),
+            _ => None,
+        };
+        let numbers = args.iter().map(number).collect::<Option<Vec<f64>>>();
+        let (from, to, by) = match numbers.as_deref() {
+            Some([from, to]) => (from, to, 1.0),
+            Some([from, to, by]) if *by != 0.0 => (from, to, *by),
+            _ => return FUNCTION_ROWS,
+        };
+        match function.name {
+            "generate_series" => ((to - from) / by + 1.0).floor().max(1.0),
+            _ => FUNCTION_ROWS,
+        }
+    };
+    calls.iter().map(rows).fold(1.0, f64::max)
 }
 
 /// Returns the estimated numbers of rows that an access path reads, and that the condition accepts.

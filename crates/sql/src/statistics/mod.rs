@@ -63,6 +63,18 @@ pub(crate) struct ColumnStatistics {
     bounds: Vec<ByteVec>,
 }
 
+/// Returns the part of the values from `low` to `high` that are below one, by the bytes in which
+/// the bounds differ.
+fn share(low: &[u8], value: &[u8], high: &[u8]) -> f64 {
+    let same = low.iter().zip(high).take_while(|(a, b)| a == b).count();
+    let number = |bytes: &[u8]| {
+        let digits = bytes.iter().skip(same).chain(std::iter::repeat(&0)).take(8);
+        digits.fold(0.0, |number, digit| number * 256.0 + f64::from(*digit))
+    };
+    let (low, value, high) = (number(low), number(value), number(high));
+    if low < high { ((value - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 }
+}
+
 fn encoded(value: &Datum) -> Vec<u8> {
     let mut bytes = Vec::new();
     key::write(value, false, &mut bytes);
@@ -101,9 +113,14 @@ impl ColumnStatistics {
         let common: f64 =
             self.common.iter().filter(|(other, _)| is_below(other)).map(|(_, part)| *part).sum();
         let buckets = self.bounds.len().saturating_sub(1).max(1) as f64;
-        let passed = self.bounds.partition_point(|bound| is_below(bound)) as f64;
-        // Half of the bucket that the value lies in.
-        let part = ((passed - 0.5) / buckets).clamp(0.0, 1.0);
+        let passed = self.bounds.partition_point(|bound| is_below(bound));
+        let part = match (passed.checked_sub(1), self.bounds.get(passed)) {
+            (None, _) => 0.0,
+            (Some(_), None) => 1.0,
+            (Some(low), Some(high)) => {
+                (low as f64 + share(&self.bounds[low], &value, high)) / buckets
+            }
+        };
         common + self.uncommon() * part
     }
 

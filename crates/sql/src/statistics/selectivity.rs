@@ -6,6 +6,7 @@
 use super::ColumnStatistics;
 use crate::datum::Datum;
 use crate::expr::{Compare, Expr, Quantifier};
+use crate::function;
 use std::collections::BTreeMap;
 
 /// The part of the rows that an equality selects.
@@ -45,6 +46,10 @@ pub(crate) fn selectivity(condition: &Expr, known: &Known<'_>) -> f64 {
             let nulls = nulls.unwrap_or(NULLS);
             if *negated { 1.0 - nulls } else { nulls }
         }
+        Expr::Like { text, negated, .. } => {
+            let like = matched(condition, text, known);
+            if *negated { 1.0 - like } else { like }
+        }
         Expr::IsBool(inner, true, false) => of(inner),
         Expr::Column(column) => {
             known(*column).map_or(OTHER, |column| column.equal(Some(&Datum::Bool(true))))
@@ -54,6 +59,19 @@ pub(crate) fn selectivity(condition: &Expr, known: &Known<'_>) -> f64 {
         _ => OTHER,
     };
     part.clamp(0.0, 1.0)
+}
+
+/// The selectivity of LIKE: that of the pattern's beginning, if the values are known.
+fn matched(condition: &Expr, text: &Expr, known: &Known<'_>) -> f64 {
+    let Expr::Column(column) = text else { return OTHER };
+    let Some((column, (low, high))) = known(*column).zip(function::like_range(condition)) else {
+        return OTHER;
+    };
+    match high {
+        Some((_, true)) => column.equal(Some(&low)),
+        Some((high, false)) => column.below(&high, false) - column.below(&low, false),
+        None => 1.0 - column.below(&low, false),
+    }
 }
 
 /// A bound of a column: the part of the rows below it.

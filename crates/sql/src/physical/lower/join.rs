@@ -279,7 +279,7 @@ impl Rel {
 }
 
 /// Returns the scan of a right side, and its own conditions.
-fn scan_of(rel: &Rel) -> Option<(&Rel, Vec<Expr>)> {
+pub(super) fn scan_of(rel: &Rel) -> Option<(&Rel, Vec<Expr>)> {
     match rel {
         Rel::Scan { .. } => Some((rel, Vec::new())),
         Rel::Filter { input, condition } if matches!(**input, Rel::Scan { .. }) => {
@@ -293,7 +293,7 @@ fn reads_by_key(scan: &Rel, conditions: &[Expr]) -> bool {
     access(scan, conditions).is_some_and(|access| access.has_key())
 }
 
-fn access(scan: &Rel, conditions: &[Expr]) -> Option<Access> {
+pub(super) fn access(scan: &Rel, conditions: &[Expr]) -> Option<Access> {
     let Rel::Scan { table, columns } = scan else { return None };
     let mut placed = Vec::with_capacity(conditions.len());
     for condition in conditions {

@@ -1,5 +1,7 @@
 //! Lowers a logical plan: ids become positions, scans get access paths, joins get algorithms.
 
+mod any;
+mod extreme;
 mod join;
 mod window;
 
@@ -147,7 +149,10 @@ impl Lowering {
             }
             Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, None),
             Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
-                self.scan(*input, vec![condition], needed, None)
+                match self.by_any_key(&input, &condition, needed) {
+                    Some(union) => self.lower(union, needed),
+                    None => self.scan(*input, vec![condition], needed, None),
+                }
             }
             Rel::Filter { input, condition } => {
                 let mut below = needed.clone();
@@ -172,6 +177,12 @@ impl Lowering {
             Rel::Aggregate { input, keys, sets, aggregates } => {
                 let aggregates: Vec<_> =
                     aggregates.into_iter().filter(|(id, _)| needed.contains(id)).collect();
+                let is_whole = keys.is_empty() && sets.is_none() && self.locks.is_none();
+                if let Some(firsts) =
+                    is_whole.then(|| extreme::by_key(&input, &aggregates)).flatten()
+                {
+                    return self.lower(firsts, needed);
+                }
                 let mut below: BTreeSet<_> = keys.iter().copied().collect();
                 for (_, aggregate) in &aggregates {
                     aggregate.exprs().into_iter().for_each(|expr| need(expr, &mut below));
@@ -366,7 +377,7 @@ impl Lowering {
             rows: most.as_ref().and_then(|(limit, offset)| rows_of(limit, offset)),
             by_key: self.locks.is_some(),
         };
-        if ordered::gives(&input, &wanted) {
+        if ordered::gives(&input, &wanted) && !self.finds_few(&input, wanted.rows) {
             return self.lower_in_order(input, wanted, &below);
         }
         let input = self.lower(input, &below)?;
