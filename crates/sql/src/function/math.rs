@@ -205,7 +205,7 @@ fn sqrt(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let n = decimal_at(args, 0)?;
     let root = n.sqrt().ok_or_else(negative)?;
     // The weight in groups of four digits decides.
-    let groups = (log10_of(n).max(0.0) / 4.0).floor();
+    let groups = (log10_of(n) / 4.0).floor();
     scaled(root, (groups + 1.0) * 2.0 - 1.0, n.scale())
 }
 
@@ -285,12 +285,16 @@ fn power(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if base.is_sign_negative() && !base.is_zero() && !exponent.fract().is_zero() {
         return Err(of_negative());
     }
-    let value = match exponent.fract().is_zero().then(|| exponent.to_i64()).flatten() {
-        Some(whole) => base.checked_powi(whole),
-        None => base.checked_powd(exponent),
-    };
-    let weight = log10_of(base.abs()) * exponent.to_f64().unwrap_or(0.0);
-    scaled(value.ok_or_else(overflow)?, weight, base.scale().max(exponent.scale()))
+    if let Some(whole) = exponent.fract().is_zero().then(|| exponent.to_i64()).flatten() {
+        return scaled(base.checked_powi(whole).ok_or_else(overflow)?, 0.0, base.scale());
+    }
+    let value = base.checked_powd(exponent).ok_or_else(overflow)?;
+    // By a logarithm of eight digits, which decides about powers of ten.
+    let ln = log10_of(base) * std::f64::consts::LN_10;
+    let places = 10f64.powf(8.0 - ln.abs().max(1e-20).log10().floor());
+    let rounded = |x: f64| (x * places).round() / places;
+    let weight = rounded(rounded(ln) * exponent.to_f64().unwrap_or(0.0)) / std::f64::consts::LN_10;
+    scaled(value, weight, base.scale().max(exponent.scale()))
 }
 
 fn modulo(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
