@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{prepared, run, session, session_of, show};
+use common::{prepared, run, session, session_of};
 use futures::executor::block_on;
 use meridian_sql::{Engine, QueryMemory, Response, Session, SqlError, Status};
 use meridian_txn::IsolationLevel;
@@ -279,33 +279,6 @@ fn the_client_sees_the_run_of_a_statement_that_was_committed() {
         s.sync().await
     });
     assert_eq!(said.map_err(|error| error.sqlstate), Err("40001"));
-}
-
-#[test]
-fn a_second_run_returns_no_more_rows_than_were_requested() {
-    let (mut session, memory) = with_people();
-    let s = &mut session;
-    s.ends_next(true);
-    let raise = "update people set age = age + 1 where id in (1, 2) returning *";
-    // The first run misses a row that the second one finds.
-    let runs = |s: &mut Session, limit: usize| {
-        memory.hide_reads(1);
-        memory.abort_commits(1);
-        block_on(async {
-            s.parse("", raise, &[]).await?;
-            s.bind("", "", Vec::new())?;
-            let response = s.execute("", limit).await?;
-            let response = s.finish(response).await?;
-            s.sync().await?;
-            Ok::<_, meridian_sql::SqlError>(show(&response))
-        })
-        .map_err(|error| error.sqlstate)
-    };
-    let said = runs(s, 0);
-    assert_eq!(said, Ok(vec!["1|ann|41|a@x".into(), "2|bob|26|NULL".into(), "UPDATE 2".into()]));
-    // It would be more rows than were requested.
-    assert_eq!(runs(s, 1), Err("40001"));
-    assert_eq!(run(s, "select age from people where id < 3"), ["41", "26", "SELECT 2"]);
 }
 
 #[test]
