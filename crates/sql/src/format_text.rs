@@ -5,6 +5,7 @@ use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
+use crate::number;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -89,8 +90,7 @@ impl Datum {
             Type::Int8 => Datum::Int8(integer(i64::MIN, i64::MAX)?),
             Type::Float8 => {
                 let x = f64::from_str(trimmed).map_err(|_| bad())?;
-                let mantissa = trimmed.split(['e', 'E']).next().unwrap_or_default();
-                let vanishes = x == 0.0 && mantissa.bytes().any(|b| matches!(b, b'1'..=b'9'));
+                let vanishes = x == 0.0 && !number::is_written_zero(trimmed);
                 if vanishes || (x.is_infinite() && trimmed.bytes().any(|b| b.is_ascii_digit())) {
                     return Err(SqlError::new(
                         state::OUT_OF_RANGE,

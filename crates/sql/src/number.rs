@@ -16,6 +16,12 @@ pub(crate) fn overflow(ty: Type) -> SqlError {
     }
 }
 
+/// True if a number is zero as it is written, whatever its exponent: `0.0e400`.
+pub(crate) fn is_written_zero(digits: &str) -> bool {
+    let mantissa = digits.split(['e', 'E']).next().unwrap_or(digits);
+    !mantissa.bytes().any(|digit| matches!(digit, b'1'..=b'9'))
+}
+
 /// The error of a float that is too small.
 pub(crate) fn underflow() -> SqlError {
     SqlError::new(state::OUT_OF_RANGE, "value out of range: underflow")

@@ -111,11 +111,9 @@ impl Binder {
                     Typed::of(Expr::Const(Datum::Int8(n)), Type::Int8)
                 } else {
                     let ty = Type::Numeric(None);
-                    let mantissa = digits.split(['e', 'E']).next().unwrap_or(digits);
-                    let is_zero = !mantissa.contains(|c: char| ('1'..='9').contains(&c));
                     match (Datum::from_text(ty, digits), digits.parse::<f64>()) {
                         (Ok(datum), _) => Typed::of(Expr::Const(datum), ty),
-                        (Err(_), Ok(_)) if is_zero => {
+                        (Err(_), Ok(_)) if number::is_written_zero(digits) => {
                             Typed::of(Expr::Const(Datum::from_text(ty, "0")?), ty)
                         }
                         (Err(_), Ok(0.0)) => return Err(number::underflow()),

@@ -4,12 +4,10 @@ use super::{Binder, Typed};
 use crate::aggregate::{self, Aggregate};
 use crate::error::{SqlError, state};
 use crate::expr::{Compare, Expr};
+use crate::limits::MOST_OUTPUTS;
 use crate::logical::{Rel, Subquery, Wants};
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator};
-
-/// The most columns of rows that are compared, as in PostgreSQL.
-const MOST_ENTRIES: usize = 1664;
 
 impl Compare {
     pub(super) fn of_operator(op: &BinaryOperator) -> Option<Compare> {
@@ -187,8 +185,8 @@ impl Binder {
 
     /// Compares rows by their first different columns.
     fn compare_sides(&mut self, op: Compare, sides: Vec<(Typed, Typed)>) -> Result<Expr, SqlError> {
-        if sides.len() > MOST_ENTRIES {
-            let message = format!("ROW expressions can have at most {MOST_ENTRIES} entries");
+        if sides.len() > MOST_OUTPUTS {
+            let message = format!("ROW expressions can have at most {MOST_OUTPUTS} entries");
             return Err(SqlError::new(state::TOO_MANY_COLUMNS, message));
         }
         let mut parts = Vec::with_capacity(sides.len());

@@ -1,8 +1,7 @@
 //! Rows of a table for which one of several conditions is true, each of which has a key of its own:
 //! `id = 5 OR customer = 9`.
 
-use super::Lowering;
-use super::join::access;
+use super::{Lowering, access};
 use crate::access::LOOKUP;
 use crate::bind::OnLocked;
 use crate::expr::Expr;

@@ -29,7 +29,7 @@ fn first(input: &Rel, id: ColumnId, aggregate: &Aggregate) -> Option<Rel> {
     if aggregate.filter.is_some() {
         return None;
     }
-    let (scan, mut conditions) = super::join::scan_of(input)?;
+    let (scan, mut conditions) = super::scan_of(input)?;
     let Rel::Scan { table, columns } = scan else { return None };
     let at = columns.iter().position(|known| *known == column)?;
     if !table.columns.get(at)?.not_null {

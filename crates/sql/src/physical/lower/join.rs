@@ -1,7 +1,7 @@
 //! Lowers joins: by key, by a table of keys, or pair by pair.
 
-use super::{Lowering, position};
-use crate::access::{Access, LOOKUP};
+use super::{Lowering, access, position, scan_of};
+use crate::access::LOOKUP;
 use crate::error::SqlError;
 use crate::expr::{Arith, Compare, Expr};
 use crate::logical::{self, ColumnId, JoinKind, Rel};
@@ -278,31 +278,6 @@ impl Rel {
     }
 }
 
-/// Returns the scan of a right side, and its own conditions.
-pub(super) fn scan_of(rel: &Rel) -> Option<(&Rel, Vec<Expr>)> {
-    match rel {
-        Rel::Scan { .. } => Some((rel, Vec::new())),
-        Rel::Filter { input, condition } if matches!(**input, Rel::Scan { .. }) => {
-            Some((input, vec![condition.clone()]))
-        }
-        _ => None,
-    }
-}
-
 fn reads_by_key(scan: &Rel, conditions: &[Expr]) -> bool {
     access(scan, conditions).is_some_and(|access| access.has_key())
-}
-
-pub(super) fn access(scan: &Rel, conditions: &[Expr]) -> Option<Access> {
-    let Rel::Scan { table, columns } = scan else { return None };
-    let mut placed = Vec::with_capacity(conditions.len());
-    for condition in conditions {
-        let mut condition = condition.clone();
-        condition.replace_columns(&|id| {
-            let at = columns.iter().position(|column| *column == id);
-            Some(at.map_or(Expr::Param(0), Expr::Column))
-        });
-        placed.push(condition);
-    }
-    Some(Access::choose(table, Expr::all_of(placed).as_ref()))
 }

@@ -489,3 +489,29 @@ fn with_row_key(rel: &mut Rel) -> Option<ColumnId> {
         _ => None,
     }
 }
+
+/// Returns the scan of a relation that is one, and its conditions.
+fn scan_of(rel: &Rel) -> Option<(&Rel, Vec<Expr>)> {
+    match rel {
+        Rel::Scan { .. } => Some((rel, Vec::new())),
+        Rel::Filter { input, condition } if matches!(**input, Rel::Scan { .. }) => {
+            Some((input, vec![condition.clone()]))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the access path of a scan for conditions; columns of other relations are parameters.
+fn access(scan: &Rel, conditions: &[Expr]) -> Option<Access> {
+    let Rel::Scan { table, columns } = scan else { return None };
+    let mut placed = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        let mut condition = condition.clone();
+        condition.replace_columns(&|id| {
+            let at = columns.iter().position(|column| *column == id);
+            Some(at.map_or(Expr::Param(0), Expr::Column))
+        });
+        placed.push(condition);
+    }
+    Some(Access::choose(table, Expr::all_of(placed).as_ref()))
+}
