@@ -82,7 +82,7 @@ impl Session {
             age = Some(work.txn.age());
             work.txn.set_lock_timeout(self.timeout("lock_timeout"));
             work.settled = true; // A step is no statement, and cannot be replayed.
-            let done = ddl::step(&engine, &mut work, step).await;
+            let done = ddl::step(&engine, &mut work, &self.facts, step).await;
             self.work = Some(work);
             let done = match self.stands(done).await {
                 Ok(done) => self.commit().await.map(|()| done),

@@ -1,7 +1,7 @@
 //! Compiles a parsed statement to a plan, against the catalog as a transaction sees it.
 
-use crate::bind;
-use crate::catalog::{self, Planned, Table};
+use crate::bind::{self, Objects};
+use crate::catalog::{self, Object, Planned, Table};
 use crate::clauses;
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
@@ -14,6 +14,7 @@ use crate::normalize;
 use crate::parse::Parsed;
 use crate::physical;
 use crate::response::Column;
+use crate::sequence;
 use crate::stack;
 use crate::system;
 use crate::turn::Turn;
@@ -110,10 +111,10 @@ pub(crate) async fn table(
     if let Some(table) = system::find(&folded) {
         return Ok(table);
     }
-    if let Some(table) =
-        catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await?
-    {
-        return Ok(table);
+    match catalog::object_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
+        Some(Object::Table(table)) => return Ok(table),
+        Some(Object::Sequence(sequence)) => return Ok(Arc::new(sequence.as_table())),
+        None => {}
     }
     let mut error =
         SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"));
@@ -163,11 +164,30 @@ pub(crate) async fn compile_for(
     }
 }
 
+/// Adds the sequences of a table's defaults to what a statement is planned for.
+async fn plan_sequences(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    table: &Table,
+    tables: &mut Vec<Planned>,
+) -> Result<(), SqlError> {
+    for id in table.sequences() {
+        let object = catalog::object_by_id(txn, &engine.cache, id, clean, Lock::Shared).await?;
+        tables.extend(object.map(|object| object.planned()));
+    }
+    Ok(())
+}
+
 /// Returns the table if statements may change it.
-fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
+pub(crate) fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     if system::is_system(table.id) {
         let message = format!("permission denied: \"{}\" is a system catalog", table.name);
         return Err(SqlError::new(state::NO_PRIVILEGE, message));
+    }
+    if table.is_sequence {
+        let message = format!("cannot change sequence \"{}\"", table.name);
+        return Err(SqlError::new(state::WRONG_OBJECT, message));
     }
     Ok(table)
 }
@@ -227,10 +247,13 @@ async fn compile(
             let name = bind::table_of(insert)?;
             let into = changeable(table(engine, txn, clean, name).await?)?;
             tables.push(into.planned());
+            plan_sequences(engine, txn, clean, &into, &mut tables).await?;
             let named = Named::of(statement);
+            let overriding = source.overriding;
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
             let bound =
-                step(relations, || bind::insert(insert, with, into, &found, &declared)).await?;
+                step(relations, || bind::insert(insert, with, into, &found, &declared, overriding))
+                    .await?;
             let params = bound.params.clone();
             let insert = step(relations, || Insert::plan(bound, relations)).await?;
             let columns = insert.columns();
@@ -240,6 +263,7 @@ async fn compile(
             let name = bind::target_of(planned)?;
             let table = changeable(table(engine, txn, clean, name).await?)?;
             tables.push(table.planned());
+            plan_sequences(engine, txn, clean, &table, &mut tables).await?;
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
             let bound =
@@ -277,10 +301,12 @@ async fn step<T>(relations: usize, f: impl FnOnce() -> T) -> T {
     value
 }
 
-/// The tables that a query names, and the names of its WITH clauses.
+/// The objects that a query names, and the names of its WITH clauses.
 #[derive(Default)]
 struct Named {
     tables: Vec<ast::ObjectName>,
+    /// The literals that name sequences.
+    literals: Vec<String>,
     hidden: Vec<String>,
     /// The number of tables, queries and their sides, and of windows: the deepest that a plan of
     /// the statement may be.
@@ -309,6 +335,9 @@ impl ast::Visitor for Named {
 
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
         self.relations += usize::from(limits::is_window(expr));
+        if let Some(literal) = sequence::literal_of(expr) {
+            self.literals.push(literal.to_owned());
+        }
         ControlFlow::Continue(())
     }
 
@@ -354,7 +383,7 @@ fn with_of(statement: &Statement) -> Result<(Option<&ast::With>, &Statement), Sq
     Ok((with.as_ref(), inner))
 }
 
-/// Finds the tables that a statement may name, and adds them to those that it is planned for.
+/// Finds the objects that a statement may name, and adds them to those that it is planned for.
 /// Returns them, and the number of relations.
 async fn read(
     engine: &Engine,
@@ -362,13 +391,13 @@ async fn read(
     clean: bool,
     named: Named,
     tables: &mut Vec<Planned>,
-) -> Result<(Vec<Arc<Table>>, usize), SqlError> {
-    let mut found: Vec<Arc<Table>> = Vec::new();
+) -> Result<(Objects, usize), SqlError> {
+    let mut found = Objects::default();
     for name in &named.tables {
         let folded = names::relation(name)?;
         let known =
             system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
-        if found.iter().any(|table| table.name == known) {
+        if found.tables.iter().any(|table| table.name == known) {
             continue;
         }
         let table = match table(engine, txn, clean, name).await {
@@ -383,7 +412,23 @@ async fn read(
         if tables.iter().all(|known| known.id != table.id) {
             tables.push(table.planned());
         }
-        found.push(table);
+        found.tables.push(table);
+    }
+    for literal in named.literals {
+        // What no sequence has as its name is an error where it is used.
+        let Some(name) = names::written(&literal) else { continue };
+        let object = match catalog::relation(txn, &name).await? {
+            Some(it) if it.id == it.table => {
+                catalog::object_by_id(txn, &engine.cache, it.id, clean, Lock::Shared).await?
+            }
+            _ => None,
+        };
+        if let Some(object) = object {
+            if tables.iter().all(|known| known.id != object.id()) {
+                tables.push(object.planned());
+            }
+            found.relations.push((literal, object.id()));
+        }
     }
     Ok((found, named.relations))
 }

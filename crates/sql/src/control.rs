@@ -92,7 +92,8 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         },
         Statement::Rollback { savepoint: Some(name), .. } => {
             let name = names::fold(name);
-            block(session, "ROLLBACK TO SAVEPOINT")?.rollback_to(&name)?;
+            let sequences = session.facts.sequences.clone();
+            block(session, "ROLLBACK TO SAVEPOINT")?.rollback_to(&name, &sequences)?;
             session.facts.settings.roll_back_to(&name);
             done("ROLLBACK")
         }
@@ -181,10 +182,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             done("RESET")
         }
         Statement::ShowVariable { variable } => show(session, variable),
-        // Plans are made anew where they no longer fit; there are no sequences and no temporary
-        // tables.
+        // Plans are made anew where they no longer fit; there are no temporary tables.
         Statement::Discard { object_type: ast::DiscardObject::PLANS } => done("DISCARD PLANS"),
         Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => {
+            session.facts.sequences.clear();
             done("DISCARD SEQUENCES")
         }
         Statement::Discard { object_type: ast::DiscardObject::TEMP } => done("DISCARD TEMP"),
@@ -192,6 +193,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             session.prepared.clear();
             session.portals.clear();
             session.reset(None)?;
+            session.facts.sequences.clear();
             session.facts.token = Timestamp::ZERO;
             done("DISCARD ALL")
         }

@@ -5,8 +5,9 @@ use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::{Expr, Scope};
+use crate::expr::{Expr, Facts, Scope};
 use crate::response::Response;
+use crate::sequence::{self, Drawn};
 use crate::session::Session;
 use crate::work::Work;
 use crate::{bind, compile, write};
@@ -21,7 +22,9 @@ const LONGEST_LINE_BYTES: usize = 64 << 20;
 pub(crate) struct Copying {
     table: Arc<Table>,
     columns: Vec<usize>,
+    /// The values of columns that the rows do not give: known ones, and expressions for the others.
     defaults: Vec<Datum>,
+    computed: Vec<(usize, Expr)>,
     delimiter: u8,
     null: Vec<u8>,
     skip_header: bool,
@@ -67,7 +70,7 @@ impl Session {
         let work = self.work.as_mut().ok_or_else(no_copy)?;
         let engine = self.engine.clone();
         let table = loop {
-            let table = compile::table_for(&engine, work, table_name).await?;
+            let table = compile::changeable(compile::table_for(&engine, work, table_name).await?)?;
             if work.is_current(&engine.cache, &[table.planned()], false).await? {
                 break table;
             }
@@ -85,19 +88,30 @@ impl Session {
             work.touched.push(table.id);
         }
         let columns = bind::target_columns(&table, columns)?;
-        let scope =
-            Scope { params: &[], now_us: work.now_us(), session: &self.facts, catalog: None };
-        let defaults = bind::Binder::new(&[]).defaults(&table)?;
-        let defaults = defaults
-            .iter()
-            .map(|expr: &Expr| expr.eval(&[], &scope))
-            .collect::<Result<Vec<_>, _>>()?;
+        let scope = Scope {
+            params: &[],
+            now_us: work.now_us(),
+            session: &self.facts,
+            catalog: None,
+            effects: None,
+        };
+        self.facts.sequences.begin_statement(&work.sequences, false, None, Drawn::new());
+        let mut defaults = vec![Datum::Null; table.columns.len()];
+        let mut computed = Vec::new();
+        for (at, expr) in bind::Binder::new(&[]).defaults(&table)?.into_iter().enumerate() {
+            match expr {
+                _ if columns.contains(&at) => {}
+                expr if expr.is_volatile() => computed.push((at, expr)),
+                expr => defaults[at] = expr.eval(&[], &scope)?,
+            }
+        }
         let response = Response::CopyIn { columns: columns.len() };
         let partial = Vec::new();
         self.copying = Some(Copying {
             table,
             columns,
             defaults,
+            computed,
             delimiter,
             null,
             skip_header,
@@ -113,7 +127,7 @@ impl Session {
     /// Takes data of COPY FROM STDIN, cut anywhere.
     pub async fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError> {
         let result = match (&mut self.copying, &mut self.work) {
-            (Some(copying), Some(work)) => copying.take(work, data).await,
+            (Some(copying), Some(work)) => copying.take(work, &self.facts, data).await,
             _ => return Err(no_copy()),
         };
         self.learn_from_work();
@@ -127,7 +141,7 @@ impl Session {
     pub async fn copy_done(&mut self) -> Result<Response, SqlError> {
         let result = match (&mut self.copying, &mut self.work) {
             (Some(copying), Some(work)) => {
-                let finished = copying.finish(work).await;
+                let finished = copying.finish(work, &self.facts).await;
                 work.has_changed(copying.table.id, copying.count);
                 finished
             }
@@ -158,15 +172,15 @@ impl Session {
 }
 
 impl Copying {
-    async fn take(&mut self, work: &mut Work, data: &[u8]) -> Result<(), SqlError> {
+    async fn take(&mut self, work: &mut Work, facts: &Facts, data: &[u8]) -> Result<(), SqlError> {
         let mut rest = data;
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
             if self.partial.is_empty() {
-                self.line(work, &rest[..at]).await?;
+                self.line(work, facts, &rest[..at]).await?;
             } else {
                 self.partial.extend(&rest[..at]);
                 let line = std::mem::take(&mut self.partial);
-                self.line(work, &line).await?;
+                self.line(work, facts, &line).await?;
             }
             rest = &rest[at + 1..];
         }
@@ -180,10 +194,10 @@ impl Copying {
         Ok(())
     }
 
-    async fn finish(&mut self, work: &mut Work) -> Result<(), SqlError> {
+    async fn finish(&mut self, work: &mut Work, facts: &Facts) -> Result<(), SqlError> {
         let line = std::mem::take(&mut self.partial);
         if !line.is_empty() {
-            self.line(work, &line).await?;
+            self.line(work, facts, &line).await?;
         }
         match &mut self.bulk {
             Some(bulk) => bulk.finish(&mut *work.txn).await,
@@ -191,7 +205,7 @@ impl Copying {
         }
     }
 
-    async fn line(&mut self, work: &mut Work, line: &[u8]) -> Result<(), SqlError> {
+    async fn line(&mut self, work: &mut Work, facts: &Facts, line: &[u8]) -> Result<(), SqlError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.line += 1;
         if std::mem::take(&mut self.skip_header) || self.ended {
@@ -236,6 +250,15 @@ impl Copying {
                     e.detail(format!("COPY {}, line {number}, column {}", table.name, def.name))
                 })?
             };
+        }
+        if !self.computed.is_empty() {
+            let now_us = work.now_us();
+            let scope = Scope { params: &[], now_us, session: facts, catalog: None, effects: None };
+            for (column, expr) in &self.computed {
+                let exprs = std::slice::from_ref(expr);
+                let values = sequence::evaluate(exprs, &[], &scope, work.txn.as_mut()).await?;
+                row.splice(*column..=*column, values);
+            }
         }
         let clash = match &mut self.bulk {
             Some(bulk) => {

@@ -11,7 +11,7 @@ use crate::interrupt;
 use crate::parse::is_word;
 use crate::tokens;
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement,
+    BinaryOperator, ColumnOption, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement,
     UnaryOperator, Value,
 };
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
@@ -252,6 +252,37 @@ impl Dialect for Bounded {
                 None
             }
         }
+    }
+
+    // IDENTITY, whose options the parser knows in one order only.
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        let is = |at: usize, word: &str| is_word(&parser.peek_nth_token(at), word);
+        let words = match () {
+            () if is(1, "always") && is(2, "as") && is(3, "identity") => 4,
+            () if is(1, "by") && is(2, "default") && is(3, "as") && is(4, "identity") => 5,
+            () => 0,
+        };
+        if !is(0, "generated") || words == 0 {
+            return Ok(None);
+        }
+        let mut tokens: Vec<Token> = (0..words).map(|_| parser.next_token().token).collect();
+        if parser.peek_token_ref().token == Token::LParen {
+            loop {
+                let token = parser.next_token().token;
+                if token == Token::EOF {
+                    return parser.expected("a closing parenthesis", parser.peek_token());
+                }
+                let is_last = token == Token::RParen;
+                tokens.push(token);
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(Some(Ok(Some(ColumnOption::DialectSpecific(tokens)))))
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {

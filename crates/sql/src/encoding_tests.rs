@@ -95,12 +95,7 @@ fn pair() -> impl Strategy<Value = (Type, Datum, Datum)> {
 }
 
 fn table(columns: Vec<Type>, keyed: usize) -> Table {
-    let column = |(at, ty): (usize, Type)| ColumnDef {
-        name: format!("c{at}"),
-        ty,
-        not_null: false,
-        default: None,
-    };
+    let column = |(at, ty): (usize, Type)| ColumnDef::new(&format!("c{at}"), ty);
     let mut table = Table::new(7, "t", columns.into_iter().enumerate().map(column).collect());
     if keyed > 0 {
         let columns = (0..keyed as u32)

@@ -41,11 +41,13 @@ pub mod state {
     pub const NO_DATABASE: &str = "3D000";
     pub const INVALID_LIMIT: &str = "2201W";
     pub const ARRAY_SUBSCRIPT: &str = "2202E";
+    pub const SEQUENCE_END: &str = "2200H";
     pub const INVALID_PARAMETER: &str = "22023";
     pub const BAD_TEXT: &str = "22P02";
     pub const BAD_BINARY: &str = "22P03";
     pub const BAD_COPY: &str = "22P04";
     pub const BAD_ENCODING: &str = "22021";
+    pub const DEPENDENT_OBJECTS: &str = "2BP01";
     pub const NOT_NULL: &str = "23502";
     pub const UNIQUE: &str = "23505";
     pub const ACTIVE_TRANSACTION: &str = "25001";
@@ -59,6 +61,7 @@ pub mod state {
     pub const SERIALIZATION: &str = "40001";
     pub const COMPLETION_UNKNOWN: &str = "40003";
     pub const NO_PRIVILEGE: &str = "42501";
+    pub const GENERATED_ALWAYS: &str = "428C9";
     pub const SYNTAX: &str = "42601";
     pub const DUPLICATE_COLUMN: &str = "42701";
     pub const AMBIGUOUS_COLUMN: &str = "42702";

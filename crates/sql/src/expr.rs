@@ -10,6 +10,7 @@ use crate::interrupt;
 use crate::logical::Subquery;
 use crate::memory::{self, Held, QueryMemory};
 use crate::number;
+use crate::sequence::{Effects, Sequences};
 use crate::settings::Settings;
 use crate::system::{Catalog, ServerInfo, Sessions};
 use crate::turn::Clock;
@@ -26,6 +27,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) session: &'a Facts,
     /// The tables of the database, for functions that read them.
     pub(crate) catalog: Option<&'a Catalog>,
+    /// The calls of functions that have effects, where these are possible.
+    pub(crate) effects: Option<&'a Effects>,
 }
 
 /// The session's properties, for functions.
@@ -54,6 +57,8 @@ pub struct Facts {
     pub(crate) clock: Option<Clock>,
     /// The memory limit of queries.
     pub(crate) memory: Arc<QueryMemory>,
+    /// The sequences that the session has used.
+    pub(crate) sequences: Arc<Sequences>,
 }
 
 impl Facts {

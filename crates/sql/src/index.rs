@@ -319,7 +319,7 @@ impl Index {
 /// Evaluates an immutable expression, which needs no session.
 fn eval(expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
     static FACTS: LazyLock<Facts> = LazyLock::new(Facts::default);
-    expr.eval(row, &Scope { params: &[], now_us: 0, session: &FACTS, catalog: None })
+    expr.eval(row, &Scope { params: &[], now_us: 0, session: &FACTS, catalog: None, effects: None })
 }
 
 fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {

@@ -86,6 +86,7 @@ mod response;
 mod row;
 mod run;
 mod scan;
+mod sequence;
 mod session;
 mod setting_values;
 mod settings;

@@ -50,6 +50,15 @@ pub(crate) fn relation(name: &ast::ObjectName) -> Result<String, SqlError> {
     }
 }
 
+/// Returns the name of a relation that a text writes as SQL would; `None` if it is no name.
+pub(crate) fn written(text: &str) -> Option<String> {
+    let dialect = sqlparser::dialect::PostgreSqlDialect {};
+    let mut parser = sqlparser::parser::Parser::new(&dialect).try_with_sql(text).ok()?;
+    let name = parser.parse_object_name(false).ok()?;
+    let is_all = parser.peek_token().token == sqlparser::tokenizer::Token::EOF;
+    is_all.then(|| relation(&name).ok()).flatten()
+}
+
 /// Returns a function's name, without its schema.
 pub(crate) fn function_name(name: &ast::ObjectName) -> String {
     name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()

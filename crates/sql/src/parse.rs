@@ -1,6 +1,7 @@
 //! Parses text to statements: splits it at semicolons, cuts off clauses that the parser does not
 //! know, and parses the rest.
 
+use crate::bind::Overriding;
 use crate::carried;
 use crate::clauses;
 use crate::datetime;
@@ -8,6 +9,7 @@ use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
+use crate::sequence::{self, SequenceStatement};
 use crate::stack;
 use crate::tokens;
 use crate::vacuum::{self, Vacuum};
@@ -39,6 +41,10 @@ pub(crate) struct Parsed {
     pub(crate) alter_database: Option<AlterDatabase>,
     /// The clauses of VACUUM.
     pub(crate) vacuum: Option<Vacuum>,
+    /// A statement about a sequence; `statement` is a stand-in then.
+    pub(crate) sequence: Option<SequenceStatement>,
+    /// The clause OVERRIDING of INSERT.
+    pub(crate) overriding: Option<Overriding>,
     /// The levels for which recursion over the statement needs stack.
     pub(crate) levels: usize,
 }
@@ -213,6 +219,8 @@ fn parse_statement(
     let split = cut_split(&mut tokens, recursion)?;
     let alter_database = cut_alter_database(&mut tokens)?;
     let vacuum = vacuum::cut(&mut tokens)?;
+    let sequence = sequence::cut(&mut tokens)?;
+    let overriding = cut_overriding(&mut tokens);
     replace_set_constraints(&mut tokens);
     carried::cut(&mut tokens);
     let first = tokens.first().cloned();
@@ -280,7 +288,41 @@ fn parse_statement(
     }
     let levels = limits::settle(&mut statement)? + parentheses;
     limits::check_stored(&statement, levels)?;
-    Ok(Parsed { statement, as_of, protocol, split, alter_database, vacuum, levels })
+    Ok(Parsed {
+        statement,
+        as_of,
+        protocol,
+        split,
+        alter_database,
+        vacuum,
+        sequence,
+        overriding,
+        levels,
+    })
+}
+
+/// Cuts `OVERRIDING SYSTEM VALUE` or `USER VALUE` from INSERT.
+fn cut_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
+    let is_clause = |words: &[TokenWithSpan]| {
+        let [clause, which, value, behind] = words else { return None };
+        let is_source = ["values", "select", "with", "table"].iter().any(|it| is_word(behind, it));
+        if !is_source && behind.token != Token::LParen {
+            return None;
+        }
+        let which = match () {
+            () if is_word(which, "system") => Overriding::System,
+            () if is_word(which, "user") => Overriding::User,
+            () => return None,
+        };
+        (is_word(clause, "overriding") && is_word(value, "value")).then_some(which)
+    };
+    if !tokens.iter().any(|token| is_word(token, "insert")) {
+        return None;
+    }
+    let found = tokens.windows(4).enumerate().find_map(|(at, it)| Some((at, is_clause(it)?)));
+    let (at, which) = found?;
+    tokens.drain(at..at + 3);
+    Some(which)
 }
 
 /// Parses the place in `…, found: x at Line: 1, Column: 8`.

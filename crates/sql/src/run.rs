@@ -12,6 +12,7 @@ use crate::expr::{Facts, Scope};
 use crate::memory::weight;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
+use crate::sequence::Drawn;
 use crate::session::Session;
 use crate::statistics;
 use crate::types::Type;
@@ -176,8 +177,13 @@ impl Session {
         if let Some(work) = self.work.as_mut().filter(|_| fresh && alone).filter(now) {
             work.scope = work::Scope::Wanted;
         }
+        let mut drawn = Drawn::new();
         for _ in 0..MOST_REPLAYS {
-            match self.attempt(portal, max).await {
+            let attempt = self.attempt(portal, max, &mut drawn).await;
+            if attempt.is_err() {
+                drawn = self.facts.sequences.take_rest();
+            }
+            match attempt {
                 Err(error)
                     if !goes_on
                         && error.is_restart()
@@ -202,7 +208,8 @@ impl Session {
                     work.ran = true;
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
-                        work.record(compiled, &portal.params, sum);
+                        let drawn = self.facts.sequences.take_drawn();
+                        work.record(compiled, &portal.params, sum, drawn);
                         self.newest = Some(max);
                     } else {
                         // Results in parts are not kept, so that a replay could not compare them.
@@ -320,7 +327,12 @@ impl Session {
     }
 
     /// Attempts a portal's next rows once.
-    async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
+    async fn attempt(
+        &mut self,
+        portal: &mut Portal,
+        max: usize,
+        drawn: &mut Drawn,
+    ) -> Result<Chunk, SqlError> {
         let lock_timeout = self.facts.settings.timeout("lock_timeout");
         let negotiates = self.facts.settings.is_on("meridian.negotiate_timestamps");
         let consistency = self.facts.settings.consistency();
@@ -328,7 +340,7 @@ impl Session {
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
-        let result = attempt(&self.engine, &self.facts, work, portal, max).await;
+        let result = attempt(&self.engine, &self.facts, work, portal, max, drawn).await;
         self.learn_from_work();
         self.stands(result).await
     }
@@ -466,12 +478,14 @@ impl Session {
             match step {
                 Step::Savepoint(name) => work.savepoint(name),
                 Step::Release(name) => work.release(name)?,
-                Step::RollbackTo(name) => work.rollback_to(name)?,
-                Step::Ran { compiled, params, checksum } => {
+                Step::RollbackTo(name) => work.rollback_to(name, &self.facts.sequences)?,
+                Step::Ran { compiled, params, checksum, drawn } => {
                     let mut portal = Portal::new(compiled.clone(), params.clone());
                     let unseen = self.unseen.as_mut().filter(|_| at + 1 == journal.len());
                     let max = unseen.as_ref().map_or(usize::MAX, |unseen| unseen.limit);
-                    let chunk = attempt(&self.engine, &self.facts, work, &mut portal, max).await?;
+                    let drawn = &mut (**drawn).clone();
+                    let engine = &self.engine;
+                    let chunk = attempt(engine, &self.facts, work, &mut portal, max, drawn).await?;
                     let found = checksum_of(compiled, &chunk);
                     if found != *checksum {
                         // The client may know the columns, and expects all rows at once.
@@ -480,7 +494,7 @@ impl Session {
                         let Some(unseen) = unseen.filter(|_| fits) else { return Ok(false) };
                         unseen.response = response_of(compiled, chunk);
                     }
-                    work.record(compiled, params, found);
+                    work.record(compiled, params, found, self.facts.sequences.take_drawn());
                 }
             }
         }
@@ -606,8 +620,13 @@ fn narrow(
     if std::mem::replace(&mut work.scope, work::Scope::Open) != work::Scope::Wanted {
         return Ok(true);
     }
-    let scope =
-        Scope { params: &portal.params, now_us: work.now_us(), session: facts, catalog: None };
+    let scope = Scope {
+        params: &portal.params,
+        now_us: work.now_us(),
+        session: facts,
+        catalog: None,
+        effects: None,
+    };
     if let Some(range) = compiled.scope(&scope)?
         && work.txn.reads_only_in(&range, work.negotiates)
     {
@@ -624,6 +643,7 @@ async fn attempt(
     work: &mut Work,
     portal: &mut Portal,
     max: usize,
+    drawn: &mut Drawn,
 ) -> Result<Chunk, SqlError> {
     let compiled = portal.compiled.clone().expect("invariant: a portal that runs has a statement");
     let mut compiled = compiled;
@@ -662,8 +682,20 @@ async fn attempt(
         compiled = Arc::new(fresh);
         portal.compiled = Some(compiled.clone());
     }
+    if portal.rows.is_none() {
+        let reads_only = work.reads_only() && (work.explicit || compiled.source.as_of.is_some());
+        let lock_timeout = facts.settings.timeout("lock_timeout");
+        let drawn = std::mem::take(drawn);
+        facts.sequences.begin_statement(&work.sequences, reads_only, lock_timeout, drawn);
+    }
     let params = portal.params.clone();
-    let scope = Scope { params: &params, now_us: work.now_us(), session: facts, catalog: None };
+    let scope = Scope {
+        params: &params,
+        now_us: work.now_us(),
+        session: facts,
+        catalog: None,
+        effects: None,
+    };
     let chunk = match &compiled.plan {
         Plan::Explain { plan: inner, options, .. } => {
             let explained = explain::explain(inner, options.verbose);
@@ -695,7 +727,7 @@ async fn attempt(
             Chunk { rows: Vec::new(), done: true, tag: "ANALYZE".into() }
         }
         Plan::Schema => {
-            let tag = ddl::run(engine, work, &compiled.source.statement).await?;
+            let tag = ddl::run(engine, work, facts, &compiled.source).await?;
             Chunk { rows: Vec::new(), done: true, tag }
         }
         plan => {

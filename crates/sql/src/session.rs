@@ -15,6 +15,7 @@ use crate::names;
 use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
 use crate::run::Portal;
+use crate::sequence::Sequences;
 use crate::settings::Settings;
 use crate::stack;
 use crate::system::SessionSlot;
@@ -97,6 +98,7 @@ impl Session {
             statement_us: None,
             clock: None,
             memory: engine.memory().clone(),
+            sequences: Arc::new(Sequences::new(engine.clone())),
         };
         Session {
             engine,

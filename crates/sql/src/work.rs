@@ -12,14 +12,15 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart};
 use crate::key;
+use crate::sequence::{Changed, Drawn, Sequences};
 use crate::system;
 use meridian_txn::{Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// A statement that ran, with the checksum of its result.
+/// A statement that ran, with the checksum of its result and the values that it drew.
 pub(crate) enum Step {
-    Ran { compiled: Arc<Compiled>, params: Arc<[Datum]>, checksum: u64 },
+    Ran { compiled: Arc<Compiled>, params: Arc<[Datum]>, checksum: u64, drawn: Arc<Drawn> },
     Savepoint(String),
     Release(String),
     RollbackTo(String),
@@ -57,12 +58,15 @@ pub(crate) struct Work {
     /// True if the shards of declared reads negotiate the timestamp first.
     pub(crate) negotiates: bool,
     pub(crate) sequence: u64,
-    pub(crate) savepoints: Vec<(String, Savepoint)>,
+    /// Names, points, and the numbers of sequences that were changed before.
+    pub(crate) savepoints: Vec<(String, Savepoint, usize)>,
     pub(crate) journal: Vec<Step>,
     /// The levels for which the statements of the journal need stack.
     pub(crate) levels: usize,
     /// The ids that were allocated to it: no other transaction sees those storages.
     pub(crate) own: Vec<u32>,
+    /// The sequences that it has created or changed.
+    pub(crate) sequences: Changed,
     /// The tables of which it has read or written rows, by id.
     pub(crate) touched: Vec<u32>,
     /// The numbers of rows that its statements have changed, by table.
@@ -93,6 +97,7 @@ impl Work {
             journal: Vec::new(),
             levels: 0,
             own: Vec::new(),
+            sequences: Changed::default(),
             touched: Vec::new(),
             changed: Vec::new(),
             versions: Vec::new(),
@@ -158,7 +163,7 @@ impl Work {
         match self.txn.read_at().and_then(changed) {
             Some(table) => Err(restart(&format!(
                 "table \"{}\" has changed since this transaction's snapshot",
-                table.name
+                table.name()
             ))),
             None => Ok(()),
         }
@@ -193,7 +198,7 @@ impl Work {
 
     pub(crate) fn savepoint(&mut self, name: &str) {
         let point = self.txn.savepoint();
-        self.savepoints.push((name.into(), point));
+        self.savepoints.push((name.into(), point, self.sequences.sequences.len()));
         self.journal.push(Step::Savepoint(name.into()));
     }
 
@@ -204,7 +209,7 @@ impl Work {
                 format!("savepoint \"{name}\" does not exist"),
             )
         };
-        self.savepoints.iter().rposition(|(other, _)| other == name).ok_or_else(missing)
+        self.savepoints.iter().rposition(|(other, ..)| other == name).ok_or_else(missing)
     }
 
     pub(crate) fn release(&mut self, name: &str) -> Result<(), SqlError> {
@@ -214,10 +219,17 @@ impl Work {
         Ok(())
     }
 
-    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<(), SqlError> {
+    pub(crate) fn rollback_to(
+        &mut self,
+        name: &str,
+        sequences: &Sequences,
+    ) -> Result<(), SqlError> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
-        self.txn.rollback_to(self.savepoints[at].1);
+        let (_, point, changed) = self.savepoints[at];
+        self.txn.rollback_to(point);
+        self.sequences.roll_back(changed);
+        sequences.rolled_back(self.txn.as_mut(), &self.sequences)?;
         self.failed = false;
         self.versions.clear();
         self.journal.push(Step::RollbackTo(name.into()));
@@ -235,6 +247,7 @@ impl Work {
         compiled: &Arc<Compiled>,
         params: &Arc<[Datum]>,
         checksum: u64,
+        drawn: Drawn,
     ) {
         if !self.reads_only() {
             self.levels = self.levels.max(compiled.source.levels);
@@ -242,6 +255,7 @@ impl Work {
                 compiled: compiled.clone(),
                 params: params.clone(),
                 checksum,
+                drawn: Arc::new(drawn),
             });
         }
     }

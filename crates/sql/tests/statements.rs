@@ -320,6 +320,144 @@ fn a_replay_that_would_show_other_results_is_refused() {
     assert_eq!(run(s, "select name, age from people where id = 1"), ["ann|99", "SELECT 1"]);
 }
 
+/// A replay draws the values of sequences that the client has seen, and takes none twice.
+#[test]
+fn a_replay_draws_the_same_values() {
+    let (mut session, memory) = with_people();
+    let mut other = Session::new(session.engine().clone(), "other");
+    let s = &mut session;
+    run(s, "create table t (id serial primary key, x int)");
+    run(s, "create sequence down increment -5 cache 1");
+    let sql = "begin; insert into t (x) values (1), (2) returning id; \
+               select nextval('down') from generate_series(1, 3)";
+    let said = ["BEGIN", "1", "2", "INSERT 0 2", "-1", "-6", "-11", "SELECT 3"];
+    assert_eq!(run(s, sql), said);
+    let taken = ["33", "INSERT 0 1"];
+    assert_eq!(run(&mut other, "insert into t (x) values (9) returning id"), taken);
+    memory.abort_commits(2);
+    assert_eq!(
+        run(s, "select currval('down'), lastval(); commit"),
+        ["-11|-11", "SELECT 1", "COMMIT"]
+    );
+    assert_eq!(run(s, "select id from t order by 1"), ["1", "2", "33", "SELECT 3"]);
+    // The next ones follow those that were drawn.
+    memory.abort_commits(1);
+    assert_eq!(run(s, "insert into t (x) values (3) returning id"), ["3", "INSERT 0 1"]);
+    assert_eq!(run(s, "select nextval('down')"), ["-16", "SELECT 1"]);
+    // A block whose commit has an unknown outcome is not used.
+    let mut third = Session::new(s.engine().clone(), "third");
+    memory.lose_outcome();
+    assert_eq!(run(&mut third, "select nextval('t_id_seq')"), ["65", "SELECT 1"]);
+}
+
+/// A sequence that a transaction has changed is its own until it ends; values that a session took
+/// before are not handed out after its own change.
+#[test]
+fn a_transaction_draws_from_a_sequence_that_it_has_changed() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    run(s, "create sequence s");
+    assert_eq!(run(s, "select nextval('s')"), ["1", "SELECT 1"]);
+    let sql = "begin; alter sequence s restart with 500; select nextval('s'), nextval('s')";
+    assert_eq!(run(s, sql), ["BEGIN", "ALTER SEQUENCE", "500|501", "SELECT 1"]);
+    memory.abort_commits(1);
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, "select nextval('s')"), ["502", "SELECT 1"]);
+    run(s, "begin; alter sequence s restart with 7");
+    assert_eq!(run(s, "select nextval('s'); rollback"), ["7", "SELECT 1", "ROLLBACK"]);
+    assert_eq!(run(s, "select nextval('s')"), ["534", "SELECT 1"]);
+    // A name that stands for another sequence.
+    block_on(s.parse("n", "select nextval('s')", &[])).unwrap();
+    run(s, "drop sequence s; create sequence s start 70");
+    s.bind("", "n", vec![]).unwrap();
+    let said = block_on(s.execute("", 0)).unwrap();
+    assert!(
+        matches!(said, Response::Rows { rows, .. } if rows == [vec![meridian_sql::Datum::Int8(70)]])
+    );
+}
+
+/// A replay neither sets the value of a sequence again, which is done, nor sees another one.
+#[test]
+fn a_replay_sets_no_value_again() {
+    let (mut session, memory) = with_people();
+    let mut other = Session::new(session.engine().clone(), "other");
+    let s = &mut session;
+    run(s, "create sequence s cache 1");
+    run(s, "select nextval('s')");
+    let sql = "begin; select currval('s'); select setval('s', 100), lastval(); select nextval('s')";
+    let said = ["BEGIN", "1", "SELECT 1", "100|100", "SELECT 1", "101", "SELECT 1"];
+    assert_eq!(run(s, sql), said);
+    assert_eq!(run(&mut other, "select nextval('s')"), ["102", "SELECT 1"]);
+    memory.abort_commits(1);
+    let said = ["UPDATE 1", "COMMIT"];
+    assert_eq!(run(s, "update people set age = 1 where id = 1; commit"), said);
+    assert_eq!(run(s, "select currval('s'), nextval('s')"), ["101|103", "SELECT 1"]);
+    // A statement that is attempted again has set its value, too.
+    memory.abort_commits(1);
+    let sql = "insert into people values (setval('s', 200), 'x', 1) returning nextval('s')";
+    assert_eq!(run(s, sql), ["201", "INSERT 0 1"]);
+    assert_eq!(run(s, "select nextval('s')"), ["202", "SELECT 1"]);
+}
+
+/// Savepoints give no values back.
+#[test]
+fn a_savepoint_gives_no_value_back() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    let sql = "begin; create sequence s cache 1; savepoint a; select nextval('s'); rollback to a; \
+               select nextval('s'); select setval('s', 50); rollback to a; commit";
+    let said = ["BEGIN", "CREATE SEQUENCE", "SAVEPOINT", "1", "SELECT 1", "ROLLBACK", "2"];
+    assert_eq!(run(s, sql)[..7], said);
+    assert_eq!(run(s, "select nextval('s')"), ["51", "SELECT 1"]);
+    let sql =
+        "begin; savepoint a; alter sequence s increment 5; rollback to a; select nextval('s')";
+    let said = run(s, sql);
+    assert!(said[4].starts_with("0A000"), "{said:?}");
+    assert_eq!(run(s, "rollback; select nextval('s')"), ["ROLLBACK", "52", "SELECT 1"]);
+}
+
+/// Another session's change ends the values that a session has taken before.
+#[test]
+fn a_change_ends_the_values_that_were_taken() {
+    let (mut session, _) = with_people();
+    let mut other = Session::new(session.engine().clone(), "other");
+    let s = &mut session;
+    run(s, "create table t (id serial primary key, x int)");
+    assert_eq!(run(s, "insert into t (x) values (1) returning id"), ["1", "INSERT 0 1"]);
+    let sql = "truncate t restart identity; insert into t (x) values (1), (2) returning id";
+    assert_eq!(run(&mut other, sql), ["TRUNCATE TABLE", "1", "2", "INSERT 0 2"]);
+    assert_eq!(run(s, "insert into t (x) values (1) returning id"), ["3", "INSERT 0 1"]);
+}
+
+/// Volatile functions beside the calls are computed once.
+#[test]
+fn the_arguments_of_a_call_are_computed_once() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    run(s, "create sequence s cache 1");
+    let sql = "select setval('s', (random() * 1000)::bigint + 1) between 1 and 1001";
+    assert_eq!(run(s, sql), ["t", "SELECT 1"]);
+    let sql = "select count(*) from generate_series(1, 50) where random() <= 1 + nextval('s')";
+    assert_eq!(run(s, sql), ["50", "SELECT 1"]);
+}
+
+/// Rows of COPY take values of their own.
+#[test]
+fn copied_rows_draw_their_defaults() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    run(
+        s,
+        "create table t (id int generated always as identity, k uuid default gen_random_uuid(), x int)",
+    );
+    s.start("copy t (x) from stdin");
+    assert!(matches!(block_on(s.next()), Some(Response::CopyIn { .. })));
+    block_on(s.copy_data(b"5\n6\n7\n")).unwrap();
+    block_on(s.copy_done()).unwrap();
+    assert_eq!(run(s, "select id, x from t order by 1"), ["1|5", "2|6", "3|7", "SELECT 3"]);
+    assert_eq!(run(s, "select count(distinct k) from t"), ["3", "SELECT 1"]);
+}
+
 /// A table that is created anew twice in one transaction is another each time, even with the same
 /// version number.
 #[test]

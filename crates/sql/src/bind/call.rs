@@ -168,7 +168,26 @@ impl Binder {
             let all = all.collect::<Result<_, _>>()?;
             return Ok(typed(self.apply(name, all)?.expr));
         }
+        if name == "nullif" {
+            return self.nullif(bound);
+        }
         self.apply(name, bound)
+    }
+
+    /// Binds NULLIF, whose type is that of its left side if the sides can be compared as they are.
+    fn nullif(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let left = args.first().and_then(|left| self.type_of(left));
+        let compared = self.apply("nullif", args)?;
+        let is_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
+        Ok(match (left, compared.ty) {
+            (Some(left), Some(met))
+                if left != met
+                    && (left.is_integer() && met.is_integer() || is_time(left) && is_time(met)) =>
+            {
+                Typed::of(Expr::Cast(Box::new(compared.expr), left, true), left)
+            }
+            _ => compared,
+        })
     }
 
     fn bind_all(&mut self, args: &[&ast::Expr]) -> Result<Vec<Typed>, SqlError> {

@@ -13,8 +13,8 @@
 
 use super::lock::{OnLocked, RowLocks};
 use super::query::Query;
-use super::target::{assigned_column, nested};
-use super::{Binder, Typed, bind_items};
+use super::target::{assigned_column, check_updatable, nested};
+use super::{Binder, Objects, Typed, bind_items};
 use crate::catalog::Table;
 use crate::clauses;
 use crate::error::{SqlError, state};
@@ -135,12 +135,12 @@ pub(crate) fn target_of(statement: &ast::Statement) -> Result<&ast::ObjectName, 
     Ok(name)
 }
 
-/// Binds an UPDATE or DELETE of a table, over the tables that it may name.
+/// Binds an UPDATE or DELETE of a table, over the objects that it may name.
 pub(crate) fn change(
     statement: &ast::Statement,
     with: Option<&ast::With>,
     table: Arc<Table>,
-    tables: &[Arc<Table>],
+    objects: &Objects,
     declared: &[Option<Type>],
 ) -> Result<Change, SqlError> {
     let clauses = match statement {
@@ -148,7 +148,7 @@ pub(crate) fn change(
         ast::Statement::Delete(delete) => of_delete(delete)?,
         _ => return Err(SqlError::unsupported("this statement")),
     };
-    let mut binder = Binder::over(tables, declared);
+    let mut binder = Binder::over(objects, declared);
     binder.row_keys = true;
     let definitions = with.map_or_else(|| Ok(Vec::new()), |with| binder.bind_with(with))?;
     let from: Vec<_> = std::iter::once(clauses.target).chain(clauses.others).cloned().collect();
@@ -273,14 +273,19 @@ impl Binder {
                 }
                 columns.push(column);
             }
+            if let ast::Expr::Subquery(_) = nested(value)
+                && let ast::AssignmentTarget::Tuple(_) = target
+            {
+                columns.iter().try_for_each(|column| check_updatable(table, *column, true))?;
+            }
             if let ast::AssignmentTarget::ColumnName(_) = target {
-                out.push((columns[0], self.bind_value(value, table, columns[0])?));
+                out.push((columns[0], self.bind_new_value(value, table, columns[0])?));
                 continue;
             }
             match (nested(value), &mut rel) {
                 (ast::Expr::Tuple(values), _) if values.len() == columns.len() => {
                     for (column, value) in columns.into_iter().zip(values) {
-                        out.push((column, self.bind_value(value, table, column)?));
+                        out.push((column, self.bind_new_value(value, table, column)?));
                     }
                 }
                 (ast::Expr::Subquery(query), Some(rel)) => {

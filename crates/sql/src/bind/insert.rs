@@ -2,8 +2,8 @@
 
 use super::on_conflict::OnConflict;
 use super::query::Query;
-use super::target::{assigned_column, target_columns};
-use super::{Binder, Relation};
+use super::target::{assigned_column, check_insertable, is_default, nested, target_columns};
+use super::{Binder, Objects, Overriding, Relation};
 use crate::catalog::Table;
 use crate::clauses;
 use crate::error::{SqlError, state};
@@ -55,13 +55,14 @@ pub(crate) fn table_of(insert: &ast::Insert) -> Result<&ast::ObjectName, SqlErro
     }
 }
 
-/// Binds an INSERT into a table, over the tables that it may name.
+/// Binds an INSERT into a table, over the objects that it may name.
 pub(crate) fn insert(
     insert: &ast::Insert,
     with: Option<&ast::With>,
     table: Arc<Table>,
-    tables: &[Arc<Table>],
+    objects: &Objects,
     declared: &[Option<Type>],
+    overriding: Option<Overriding>,
 ) -> Result<Insert, SqlError> {
     let ast::Insert {
         insert_token: _,
@@ -109,7 +110,7 @@ pub(crate) fn insert(
             "inserting into several tables",
         ),
     ])?;
-    let mut binder = Binder::over(tables, declared);
+    let mut binder = Binder::over(objects, declared);
     let definitions = with.map_or_else(|| Ok(Vec::new()), |with| binder.bind_with(with))?;
     let mut targets = Vec::with_capacity(columns.len());
     for name in columns {
@@ -130,7 +131,10 @@ pub(crate) fn insert(
     let rows = match source.as_deref() {
         None => vec![defaults],
         Some(source) => match clauses::plain_values(source) {
-            Some(values) => binder.bind_rows(values, &table, (&targets, named), defaults)?,
+            Some(values) => {
+                let targets = (&targets[..], named);
+                binder.bind_rows(values, &table, targets, defaults, overriding)?
+            }
             None => {
                 binder.binds_side = matches!(&*source.body, SetExpr::Select(_));
                 let (mut bound, locked) = binder.bind_locking(source)?;
@@ -146,6 +150,11 @@ pub(crate) fn insert(
                 let values = binder.fitted(&mut bound, &table, &targets[..count])?;
                 let mut row = defaults;
                 for (column, value) in targets.iter().zip(values) {
+                    match (table.columns[*column].identity, overriding) {
+                        (Some(_), Some(Overriding::User)) => continue,
+                        (_, None) => check_insertable(&table, *column)?,
+                        _ => {}
+                    }
                     row[*column] = value;
                 }
                 query = Some(bound.rel);
@@ -259,6 +268,7 @@ impl Binder {
         table: &Table,
         (targets, named): (&[usize], bool),
         defaults: Vec<Expr>,
+        overriding: Option<Overriding>,
     ) -> Result<Vec<Vec<Expr>>, SqlError> {
         let ast::Values { explicit_row, value_keyword, rows } = values;
         if *explicit_row || *value_keyword {
@@ -283,6 +293,13 @@ impl Binder {
             let mut made = defaults.clone();
             self.begin_clause("VALUES", false);
             for (value, column) in row.iter().zip(targets) {
+                let is_given =
+                    !matches!(nested(value), ast::Expr::Identifier(ident) if is_default(ident));
+                match (table.columns[*column].identity, overriding) {
+                    (Some(_), Some(Overriding::User)) => continue,
+                    (_, None) if is_given => check_insertable(table, *column)?,
+                    _ => {}
+                }
                 made[*column] = self.bind_value(value, table, *column)?;
             }
             self.end_clause();

@@ -4,7 +4,6 @@ use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::logical::{ColumnId, Rel};
 use crate::names;
-use crate::system;
 use meridian_txn::Lock;
 use sqlparser::ast;
 
@@ -90,7 +89,7 @@ impl LockClauses {
 /// Returns a column of the only table that a relation scans, as `check` has found.
 fn scanned(rel: &Rel) -> Option<ColumnId> {
     match rel {
-        Rel::Scan { table, columns } if !system::is_system(table.id) => columns.last().copied(),
+        Rel::Scan { table, columns } if !table.is_made() => columns.last().copied(),
         Rel::Filter { input, .. }
         | Rel::Project { input, .. }
         | Rel::Sort { input, .. }

@@ -59,6 +59,29 @@ impl Typed {
     }
 }
 
+/// The objects that a statement may name.
+#[derive(Clone, Default)]
+pub(crate) struct Objects {
+    pub(crate) tables: Vec<Arc<Table>>,
+    /// The ids of relations whose names stand in literals, with these.
+    pub(crate) relations: Vec<(String, u32)>,
+}
+
+impl From<Vec<Arc<Table>>> for Objects {
+    fn from(tables: Vec<Arc<Table>>) -> Self {
+        Objects { tables, relations: Vec::new() }
+    }
+}
+
+/// The clause OVERRIDING of INSERT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overriding {
+    /// Identity columns take the values that are given.
+    System,
+    /// They take the values of their sequences.
+    User,
+}
+
 /// A column of the statement, by its id.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnInfo {
@@ -104,6 +127,10 @@ pub(crate) struct Binder {
     columns: Vec<ColumnInfo>,
     /// The tables that subqueries may name; `None` where there can be no subquery.
     tables: Option<Vec<Arc<Table>>>,
+    /// The ids of relations whose names stand in literals.
+    relations: Vec<(String, u32)>,
+    /// True while a stored expression is bound: its literals name relations by their ids.
+    is_stored: bool,
     /// The queries of WITH in scope, the innermost last.
     named: Vec<NamedQuery>,
     named_count: usize,
@@ -130,6 +157,8 @@ impl Binder {
             may_lock: false,
             columns: Vec::new(),
             tables: None,
+            relations: Vec::new(),
+            is_stored: false,
             named: Vec::new(),
             named_count: 0,
             binds_side: false,

@@ -2,8 +2,7 @@
 
 use super::lock::{self, LockClauses, OnLocked, RowLocks};
 use super::window::{WindowCall, Windows};
-use super::{Binder, ColumnInfo, Item, Level, Typed, bind_items};
-use crate::catalog::Table;
+use super::{Binder, ColumnInfo, Item, Level, Objects, Typed, bind_items};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, SortKey};
@@ -42,13 +41,13 @@ pub(crate) struct Query {
     pub(crate) locks: Option<RowLocks>,
 }
 
-/// Binds a query over the tables that it may name.
+/// Binds a query over the objects that it may name.
 pub(crate) fn compile(
     query: &ast::Query,
-    tables: &[Arc<Table>],
+    objects: &Objects,
     declared: &[Option<Type>],
 ) -> Result<Query, SqlError> {
-    let mut binder = Binder::over(tables, declared);
+    let mut binder = Binder::over(objects, declared);
     let (bound, locks) = binder.bind_locking(query)?;
     let column = |output: &Output| {
         let info = binder.column(output.id);
@@ -112,9 +111,10 @@ fn syntax(message: impl Into<String>) -> SqlError {
 
 impl Binder {
     /// Begins a statement over the tables that it may name.
-    pub(super) fn over(tables: &[Arc<Table>], declared: &[Option<Type>]) -> Self {
+    pub(super) fn over(objects: &Objects, declared: &[Option<Type>]) -> Self {
         let mut binder = Binder::new(declared);
-        binder.tables = Some(tables.to_vec());
+        binder.tables = Some(objects.tables.clone());
+        binder.relations = objects.relations.clone();
         binder
     }
 

@@ -10,7 +10,6 @@ use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::ColumnId;
 use crate::names;
-use crate::system;
 use crate::types::Type;
 use sqlparser::ast;
 use std::sync::Arc;
@@ -143,7 +142,7 @@ impl Binder {
             if let (COMMIT_TIMESTAMP, [only]) = (&*name, &*self.levels[level].relations)
                 && qualifier.is_none_or(|qualifier| Some(qualifier) == only.alias.as_deref())
                 && let Some(id) = only.commit_timestamp
-                && only.table.as_ref().is_some_and(|table| !system::is_system(table.id))
+                && only.table.as_ref().is_some_and(|table| !table.is_made())
             {
                 return Ok(Typed::of(Expr::Column(id), Type::TimestampTz));
             }

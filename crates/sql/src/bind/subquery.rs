@@ -95,8 +95,9 @@ impl Binder {
         lefts: &[ast::Expr],
         query: &ast::Query,
     ) -> Result<Typed, SqlError> {
-        let lefts = lefts.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?;
+        // The query first, as PostgreSQL does: its error is the one that is reported.
         let bound = self.bind_query(query)?;
+        let lefts = lefts.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?;
         if bound.outputs.len() != lefts.len() {
             let many = if bound.outputs.len() > lefts.len() { "many" } else { "few" };
             return Err(SqlError::new(state::SYNTAX, format!("subquery has too {many} columns")));
@@ -128,11 +129,12 @@ impl Binder {
         query: &ast::Query,
         all: bool,
     ) -> Result<Typed, SqlError> {
+        // The query first, as PostgreSQL does: its error is the one that is reported.
+        let bound = self.bind_query(query)?;
         let lefts = match row_of(left) {
             Some(row) => row.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?,
             None => vec![self.bind(left)?],
         };
-        let bound = self.bind_query(query)?;
         if bound.outputs.len() != lefts.len() {
             let many = if bound.outputs.len() > lefts.len() { "many" } else { "few" };
             return Err(SqlError::new(state::SYNTAX, format!("subquery has too {many} columns")));

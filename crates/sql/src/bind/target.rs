@@ -3,7 +3,7 @@
 use super::query::Bound;
 use super::{Binder, Typed};
 use crate::cast;
-use crate::catalog::Table;
+use crate::catalog::{Identity, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -69,6 +69,36 @@ pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Result<u
     Ok(column)
 }
 
+/// Fails with 428C9 if UPDATE gives a value to an identity column which is generated always.
+pub(super) fn check_updatable(
+    table: &Table,
+    column: usize,
+    is_given: bool,
+) -> Result<(), SqlError> {
+    let column = &table.columns[column];
+    if !is_given || column.identity != Some(Identity::Always) {
+        return Ok(());
+    }
+    let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+    Err(SqlError::new(state::GENERATED_ALWAYS, message).detail(generated_always(&column.name)))
+}
+
+fn generated_always(column: &str) -> String {
+    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
+}
+
+/// Fails with 428C9 if INSERT gives a value to an identity column which is generated always.
+pub(super) fn check_insertable(table: &Table, column: usize) -> Result<(), SqlError> {
+    let column = &table.columns[column];
+    if column.identity != Some(Identity::Always) {
+        return Ok(());
+    }
+    let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+    Err(SqlError::new(state::GENERATED_ALWAYS, message)
+        .detail(generated_always(&column.name))
+        .hint("Use OVERRIDING SYSTEM VALUE to override."))
+}
+
 /// Fails with 42804 if a column cannot take values of a type.
 fn check_assignable(table: &Table, column: usize, from: Type) -> Result<(), SqlError> {
     let column = &table.columns[column];
@@ -96,6 +126,19 @@ impl Binder {
         }
     }
 
+    /// Binds a value that UPDATE gives to a column: only DEFAULT, if that is an identity column
+    /// which is generated always.
+    pub(super) fn bind_new_value(
+        &mut self,
+        value: &ast::Expr,
+        table: &Table,
+        column: usize,
+    ) -> Result<Expr, SqlError> {
+        let is_given = !matches!(nested(value), ast::Expr::Identifier(ident) if is_default(ident));
+        check_updatable(table, column, is_given)?;
+        self.bind_value(value, table, column)
+    }
+
     /// Binds a value for a column.
     pub(crate) fn bind_for(
         &mut self,
@@ -113,10 +156,13 @@ impl Binder {
 
     /// Returns the value of a column that a statement does not give.
     pub(super) fn default_of(&mut self, table: &Table, column: usize) -> Result<Expr, SqlError> {
-        match &table.columns[column].default {
-            Some(text) => self.bind_for(&parse::expression(text)?, table, column),
-            None => Ok(Expr::Const(Datum::Null)),
-        }
+        let Some(text) = &table.columns[column].default else {
+            return Ok(Expr::Const(Datum::Null));
+        };
+        let outside = std::mem::replace(&mut self.is_stored, true);
+        let bound = self.bind_for(&parse::expression(text)?, table, column);
+        self.is_stored = outside;
+        bound
     }
 
     /// Returns the values of all columns that a statement does not give.

@@ -7,9 +7,18 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
 use crate::function;
-use crate::types::Type;
+use crate::types::{Object, Type};
 
 impl Binder {
+    /// Returns the relation that a literal names, if that is known without a look at the catalog:
+    /// by its id, or by a name that was looked up with the tables.
+    fn relation_of_literal(&self, text: &str) -> Option<u32> {
+        if self.is_stored {
+            return text.parse().ok();
+        }
+        self.relations.iter().find(|(name, _)| name == text).map(|(_, id)| *id)
+    }
+
     /// Returns the type of an expression. Another use of a parameter may have given it one since it
     /// was bound.
     pub(super) fn type_of(&self, typed: &Typed) -> Option<Type> {
@@ -26,6 +35,12 @@ impl Binder {
         ty: Type,
         explicit: bool,
     ) -> Result<Expr, SqlError> {
+        if let (Type::Object(Object::Class), None, Expr::Const(Datum::Text(text))) =
+            (ty, bound.ty, &bound.expr)
+            && let Some(id) = self.relation_of_literal(text)
+        {
+            return Ok(Expr::Const(Datum::Object(id, text.clone())));
+        }
         // The catalog knows an object by its name or its id.
         if let (Type::Object(kind), false) = (ty, bound.ty == Some(ty)) {
             return Ok(self.apply(kind.name(), vec![bound])?.expr);

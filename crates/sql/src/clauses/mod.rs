@@ -16,6 +16,7 @@ pub(crate) use unparsed::unparsed;
 use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
+use crate::sequence;
 use sqlparser::ast::{
     self, AlterTable, ColumnDef, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable,
     CreateTableOptions, DeferrableInitial, HiveDistributionStyle, IndexColumn, IndexType,
@@ -203,6 +204,7 @@ pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
             ColumnOption::PrimaryKey(key) => primary_key(key)?,
             ColumnOption::Unique(key) => unique(key)?,
             ColumnOption::Collation(name) => collation(name)?,
+            ColumnOption::DialectSpecific(tokens) => drop(sequence::identity(tokens)?),
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }

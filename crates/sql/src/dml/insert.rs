@@ -6,9 +6,9 @@ use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::explain::Actuals;
-use crate::expr::{self, Expr, Scope};
+use crate::expr::{Expr, Scope};
 use crate::response::Column;
-use crate::{kv, normalize, physical, write};
+use crate::{kv, normalize, physical, sequence, write};
 use meridian_mvcc::Key;
 use meridian_txn::Transaction;
 use std::collections::BTreeSet;
@@ -85,7 +85,7 @@ impl Insert {
         match &self.source {
             Source::Values(rows) => {
                 for row in rows {
-                    let row = expr::evaluate(row, &[], scope)?;
+                    let row = sequence::evaluate(row, &[], scope, txn).await?;
                     self.insert(txn, row, Vec::new(), &mut running).await?;
                 }
             }
@@ -102,8 +102,9 @@ impl Insert {
 
     /// Counts a row that was written, and adds its outputs: those that were computed with it, or
     /// expressions over it.
-    fn take(
+    async fn take(
         &self,
+        txn: &mut dyn Transaction,
         row: &[Datum],
         computed: Vec<Datum>,
         running: &mut Running<'_>,
@@ -112,7 +113,7 @@ impl Insert {
             None => None,
             Some(Returning { exprs: None, .. }) => Some(computed),
             Some(Returning { exprs: Some(exprs), .. }) => {
-                Some(expr::evaluate(exprs, row, running.scope)?)
+                Some(sequence::evaluate(exprs, row, running.scope, txn).await?)
             }
         };
         running.changed.add(returned);
@@ -161,7 +162,7 @@ impl Insert {
                 running.touched.insert(kv::to_key(key));
             }
             self.check_unmoved(&computed)?;
-            return self.take(&row, self.returned(computed), running);
+            return self.take(txn, &row, self.returned(computed), running).await;
         };
         // The key that is named decides, even if the row conflicts in another one as well.
         let named = match &self.conflict {
@@ -186,7 +187,8 @@ impl Insert {
                     let message = "a unique index names a row that is not there";
                     return Err(SqlError::corrupted(message));
                 };
-                let Some(made) = new_values(values, &old, &row, &computed, running.scope)? else {
+                let made = new_values(values, &old, &row, &computed, running.scope, txn).await?;
+                let Some(made) = made else {
                     return Ok(());
                 };
                 let mut new = old.clone();
@@ -195,7 +197,7 @@ impl Insert {
                 }
                 write::update(txn, table, &clash.key, &old, &new).await?;
                 running.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
-                self.take(&new, self.returned(computed), running)
+                self.take(txn, &new, self.returned(computed), running).await
             }
             _ => Err(write::duplicate(table, clash.index, &row)),
         }
@@ -203,19 +205,20 @@ impl Insert {
 }
 
 /// Returns the new values of an existing row; `None` if it stays as it is.
-fn new_values(
+async fn new_values(
     values: &NewValues,
     old: &[Datum],
     row: &[Datum],
     computed: &[Datum],
     scope: &Scope<'_>,
+    txn: &mut dyn Transaction,
 ) -> Result<Option<Vec<Datum>>, SqlError> {
     match (values, computed) {
         (NewValues::Exprs { values, filter }, _) => {
             let both = [old, row].concat();
             match filter {
-                Some(filter) if !filter.holds(&both, scope)? => Ok(None),
-                _ => expr::evaluate(values, &both, scope).map(Some),
+                Some(filter) if !sequence::filter(filter, &both, scope, txn).await? => Ok(None),
+                _ => sequence::evaluate(values, &both, scope, txn).await.map(Some),
             }
         }
         (NewValues::Computed, [Datum::Bool(true), Datum::Bool(true), values @ ..]) => {

@@ -50,6 +50,7 @@ impl Operator for Aggregate {
                         now_us: cx.now_us,
                         session: cx.facts,
                         catalog: state.catalog.as_ref(),
+                        effects: None,
                     };
                     for row in &found {
                         groups.add(row, &scope, &mut state.held)?;

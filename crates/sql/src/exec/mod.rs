@@ -27,6 +27,7 @@ use crate::explain::Actuals;
 use crate::expr::{self, Expr, Facts, Scope};
 use crate::memory::{Held, weight};
 use crate::physical::{Node, Op, Query};
+use crate::sequence;
 use crate::stack;
 use crate::system::{self, Catalog};
 use crate::turn::Turn;
@@ -61,7 +62,7 @@ struct State {
 impl State {
     fn scope<'a>(&'a self, now_us: i64, facts: &'a Facts) -> Scope<'a> {
         let catalog = self.catalog.as_ref();
-        Scope { params: &self.params, now_us, session: facts, catalog }
+        Scope { params: &self.params, now_us, session: facts, catalog, effects: None }
     }
 }
 
@@ -76,6 +77,18 @@ struct Context<'a> {
 impl Context<'_> {
     fn scope(&self) -> Scope<'_> {
         self.state.scope(self.now_us, self.facts)
+    }
+
+    /// Evaluates expressions over a row, whose functions may have effects.
+    async fn evaluate(&mut self, exprs: &[Expr], row: &[Datum]) -> Result<Row, SqlError> {
+        let scope = self.state.scope(self.now_us, self.facts);
+        sequence::evaluate(exprs, row, &scope, self.txn).await
+    }
+
+    /// True if a condition, whose functions may have effects, is true for a row.
+    async fn holds(&mut self, condition: &Expr, row: &[Datum]) -> Result<bool, SqlError> {
+        let scope = self.state.scope(self.now_us, self.facts);
+        sequence::filter(condition, row, &scope, self.txn).await
     }
 
     /// Takes memory for a row until the query ends.

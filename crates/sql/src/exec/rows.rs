@@ -5,6 +5,7 @@ use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::memory::weight;
 use crate::physical::{Node, Op};
+use crate::sequence;
 use meridian_txn::Future;
 use std::sync::Arc;
 
@@ -30,7 +31,10 @@ impl Operator for Values {
             let Op::Values(rows) = &self.plan.op else { return Ok(Vec::new()) };
             let (mut made, mut bytes) = (Vec::new(), 0);
             for row in rows.iter().skip(self.at).take(want) {
-                made.push(evaluate(row, &[], &cx.scope())?);
+                made.push(cx.evaluate(row, &[]).await?);
+                if row.iter().any(sequence::has_effects) {
+                    break;
+                }
                 bytes += made.last().map_or(0, |row| weight(row));
                 cx.pause(1).await;
                 if bytes > CHUNK_BYTES {
@@ -47,11 +51,15 @@ impl Operator for Values {
 pub(super) struct Filter {
     input: Box<dyn Operator>,
     plan: Arc<Node>,
+    /// True if functions of the condition have effects: rows are taken one by one.
+    has_effects: bool,
 }
 
 impl Filter {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        Filter { input, plan }
+        let has_effects =
+            matches!(&plan.op, Op::Filter { condition, .. } if sequence::has_effects(condition));
+        Filter { input, plan, has_effects }
     }
 }
 
@@ -64,6 +72,7 @@ impl Operator for Filter {
         Box::pin(async move {
             let Op::Filter { condition, .. } = &self.plan.op else { return Ok(Vec::new()) };
             loop {
+                let want = if self.has_effects { 1 } else { want };
                 let found = self.input.next(cx, want).await?;
                 if found.is_empty() {
                     return Ok(found);
@@ -71,7 +80,11 @@ impl Operator for Filter {
                 cx.pause(found.len()).await;
                 let mut kept = Vec::with_capacity(found.len());
                 for row in found {
-                    if condition.holds(&row, &cx.scope())? {
+                    let holds = match self.has_effects {
+                        true => cx.holds(condition, &row).await?,
+                        false => condition.holds(&row, &cx.scope())?,
+                    };
+                    if holds {
                         kept.push(row);
                     }
                     cx.pause(0).await;
@@ -90,11 +103,15 @@ pub(super) struct Project {
     plan: Arc<Node>,
     /// Input rows whose outputs were not wanted yet.
     waiting: std::vec::IntoIter<Row>,
+    /// True if functions of the outputs have effects: rows are taken one by one.
+    has_effects: bool,
 }
 
 impl Project {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        Project { input, plan, waiting: Vec::new().into_iter() }
+        let has_effects = matches!(&plan.op, Op::Project { outputs, .. }
+            if outputs.iter().any(sequence::has_effects));
+        Project { input, plan, waiting: Vec::new().into_iter(), has_effects }
     }
 }
 
@@ -106,6 +123,7 @@ impl Operator for Project {
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
             let Op::Project { outputs, .. } = &self.plan.op else { return Ok(Vec::new()) };
+            let want = if self.has_effects { 1 } else { want };
             if self.waiting.len() == 0 {
                 self.waiting = self.input.next(cx, want).await?.into_iter();
             }
@@ -114,7 +132,10 @@ impl Operator for Project {
                 && bytes <= CHUNK_BYTES
                 && let Some(row) = self.waiting.next()
             {
-                let outputs = evaluate(outputs, &row, &cx.scope())?;
+                let outputs = match self.has_effects {
+                    true => cx.evaluate(outputs, &row).await?,
+                    false => evaluate(outputs, &row, &cx.scope())?,
+                };
                 bytes += weight(&outputs);
                 made.push(outputs);
                 cx.pause(0).await;

@@ -39,7 +39,7 @@ impl Scan {
 impl physical::Scan {
     /// True if it reads a stored table by its primary key.
     pub(super) fn reads_by_primary_key(&self) -> bool {
-        self.access.index.is_none() && self.access.has_key() && !system::is_system(self.table.id)
+        self.access.index.is_none() && self.access.has_key() && !self.table.is_made()
     }
 
     /// Reads rows by their keys, all at once.
@@ -93,7 +93,7 @@ impl physical::Scan {
     }
 
     async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
-        if !system::is_system(self.table.id) {
+        if !self.table.is_made() {
             let targets = self.access.targets(&self.table, &cx.scope())?;
             let cursor = Cursor::new(self.access.index, targets, self.backwards);
             let cursor =

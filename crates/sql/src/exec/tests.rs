@@ -74,7 +74,8 @@ fn drawn_queries_have_the_rows_of_the_naive_interpreter() {
         for _ in 0..10 {
             let sql = queries.draw();
             let query = parsed(&sql);
-            let bound = || bind::compile(&query, &tables, &[]).expect("a bound query");
+            let bound =
+                || bind::compile(&query, &tables.to_vec().into(), &[]).expect("a bound query");
             let plain = bound();
             let Ok(expected) = naive.run(&plain.rel, &plain.outputs) else { continue };
             let expected = sorted(expected);

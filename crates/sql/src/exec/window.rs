@@ -85,6 +85,7 @@ async fn next_partition(
                 now_us: cx.now_us,
                 session: cx.facts,
                 catalog: query.catalog.as_ref(),
+                effects: None,
             };
             let mut running = divided.start(call, offsets, &scope, &mut query.held)?;
             cx.pause(rows.len()).await;

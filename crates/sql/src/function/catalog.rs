@@ -73,6 +73,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     reads("pg_get_constraintdef", &[INT4, BOOL], A_TEXT, constraint_definition),
     reads("pg_get_indexdef", &[INT4], A_TEXT, index_definition),
     reads("pg_get_indexdef", &[INT4, INT4, BOOL], A_TEXT, index_definition),
+    reads("pg_get_serial_sequence", &[TEXT, TEXT], A_TEXT, serial_sequence),
     reads("pg_table_is_visible", &[INT4], A_BOOL, is_visible),
     Function::new("current_schemas", &[BOOL], TEXTS, current_schemas).stable(),
     Function::new("current_setting", &[TEXT], A_TEXT, current_setting).stable(),
@@ -104,7 +105,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     nothing("pg_get_function_result", A_TEXT),
     nothing("pg_get_partkeydef", A_TEXT),
     nothing("pg_get_ruledef", A_TEXT),
-    nothing("pg_get_serial_sequence", A_TEXT),
     nothing("pg_get_statisticsobjdef_columns", A_TEXT),
     nothing("pg_get_triggerdef", A_TEXT),
     nothing("pg_get_viewdef", A_TEXT),
@@ -220,6 +220,10 @@ fn constraint_definition(
     catalog: &Catalog,
 ) -> Result<Datum, SqlError> {
     some(catalog.constraint_definition(whole_at(args, 0)?))
+}
+
+fn serial_sequence(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    some(catalog.serial_sequence(text_at(args, 0)?, text_at(args, 1)?)?)
 }
 
 fn index_definition(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {

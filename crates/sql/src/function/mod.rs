@@ -14,6 +14,7 @@ mod math;
 mod pattern;
 mod regexp;
 mod resolve;
+mod sequence;
 mod session;
 mod set;
 mod text;
@@ -47,8 +48,23 @@ enum Kernel {
     Value(Value),
     /// Of a function that reads the catalog.
     Catalog(fn(&[Datum], &Scope<'_>, &Catalog) -> Result<Datum, SqlError>),
+    /// Of a function that the executor calls, since it may have to wait.
+    Effect(Effect),
     /// Of a set-returning function.
     Rows(fn(&[Datum], &Scope<'_>) -> Result<Rows, SqlError>),
+}
+
+/// The use that a function makes of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Effect {
+    /// `nextval`
+    Next,
+    /// `currval`
+    Current,
+    /// `lastval`
+    Last,
+    /// `setval`
+    Set,
 }
 
 /// A function, or an operator.
@@ -151,11 +167,28 @@ impl Function {
         match self.kernel {
             Kernel::Rows(_) => no_value(args, scope),
             _ if self.strict && args.iter().any(Datum::is_null) => Ok(Datum::Null),
-            Kernel::Value(kernel) => kernel(args, scope),
+            Kernel::Value(kernel) => match scope.effects {
+                Some(effects) if self.volatility == Volatility::Volatile => {
+                    effects.once(|| kernel(args, scope))
+                }
+                _ => kernel(args, scope),
+            },
             Kernel::Catalog(kernel) => match scope.catalog {
                 Some(catalog) => kernel(args, scope, catalog),
                 None => Err(SqlError::unsupported(format!("{} here", self.name))),
             },
+            Kernel::Effect(effect) => match scope.effects {
+                Some(effects) => effects.value(effect, args),
+                None => Err(SqlError::unsupported(format!("{} here", self.name))),
+            },
+        }
+    }
+
+    /// Returns what it does besides computing a value.
+    pub(crate) fn effect(&self) -> Option<Effect> {
+        match self.kernel {
+            Kernel::Effect(effect) => Some(effect),
+            _ => None,
         }
     }
 
@@ -205,7 +238,7 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 12] = [
+const ALL: [&[Function]; 13] = [
     array::FUNCTIONS,
     catalog::FUNCTIONS,
     conditional::FUNCTIONS,
@@ -213,6 +246,7 @@ const ALL: [&[Function]; 12] = [
     encode::FUNCTIONS,
     pattern::FUNCTIONS,
     regexp::FUNCTIONS,
+    sequence::FUNCTIONS,
     session::FUNCTIONS,
     set::FUNCTIONS,
     text::FUNCTIONS,
@@ -235,8 +269,9 @@ pub(crate) fn named(name: &str) -> &'static [&'static Function] {
 /// Parameter types, for the rows of the catalogs.
 pub(crate) mod of {
     use super::{Out, Param};
-    use crate::types::Type;
+    use crate::types::{Object, Type};
 
+    pub(crate) const REGCLASS: Param = Param::Of(Type::Object(Object::Class));
     pub(crate) const BOOL: Param = Param::Of(Type::Bool);
     pub(crate) const DATE: Param = Param::Of(Type::Date);
     pub(crate) const BYTEA: Param = Param::Of(Type::Bytea);

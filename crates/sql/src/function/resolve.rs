@@ -3,7 +3,7 @@
 use super::{Function, Out, Param, named};
 use crate::cast;
 use crate::error::{SqlError, state};
-use crate::types::Type;
+use crate::types::{Object, Type};
 
 /// A form of a function: its types.
 pub(crate) trait Form: 'static {
@@ -124,6 +124,10 @@ pub(crate) fn ambiguous(name: &str, args: &[Option<Type>]) -> SqlError {
 fn fits<F: Form>(form: &F, at: usize, arg: Option<Type>) -> bool {
     let is_array = |ty: Type| ty.element().is_some();
     match (form.param(at), arg) {
+        // A relation may be given by its name or its id.
+        (Param::Of(Type::Object(Object::Class)), Some(from)) => {
+            from.is_text() || from.is_integer() || matches!(from, Type::Object(Object::Class))
+        }
         (Param::Of(to), Some(from)) => from.base() == to || cast::is_implicit(from, to),
         (Param::Array, Some(ty)) => is_array(ty),
         (Param::NonArray, Some(ty)) => !is_array(ty),

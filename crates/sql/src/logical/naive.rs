@@ -45,7 +45,7 @@ impl Naive {
     }
 
     pub(super) fn scope(&self) -> Scope<'_> {
-        Scope { params: &[], now_us: 0, session: &self.facts, catalog: None }
+        Scope { params: &[], now_us: 0, session: &self.facts, catalog: None, effects: None }
     }
 
     /// Returns columns of a relation's rows.
@@ -177,7 +177,13 @@ impl Naive {
                 all
             }
             Rel::Functions(functions) => {
-                let scope = Scope { params: &[], now_us: 0, session: &self.facts, catalog: None };
+                let scope = Scope {
+                    params: &[],
+                    now_us: 0,
+                    session: &self.facts,
+                    catalog: None,
+                    effects: None,
+                };
                 let mut sides = Vec::new();
                 for (function, args) in &functions.calls {
                     let args = args.iter().map(|arg| self.eval(arg, outer));

@@ -12,12 +12,7 @@ use crate::types::Type;
 use std::sync::Arc;
 
 fn table(id: u32, name: &str, columns: &[(&str, Type)]) -> Arc<Table> {
-    let column = |(name, ty): &(&str, Type)| ColumnDef {
-        name: (*name).into(),
-        ty: *ty,
-        not_null: false,
-        default: None,
-    };
+    let column = |(name, ty): &(&str, Type)| ColumnDef::new(name, *ty);
     let mut table = Table::new(id, name, columns.iter().map(column).collect());
     let parts = vec![IndexPart { column: 0, descending: false }];
     table.primary = Some(Index::new(id, format!("{name}_pkey"), parts, true));
@@ -34,7 +29,7 @@ fn tables() -> Vec<Arc<Table>> {
 
 fn bound(sql: &str) -> Query {
     let query = parsed(sql);
-    bind::compile(&query, &tables(), &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+    bind::compile(&query, &tables().into(), &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
 }
 
 fn plan(sql: &str) -> String {

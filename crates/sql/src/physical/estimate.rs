@@ -7,7 +7,6 @@ use crate::expr::Expr;
 use crate::function::Function;
 use crate::logical::{ColumnId, JoinKind, Rel, SetOp};
 use crate::statistics::{ARRAY_ELEMENTS, ColumnStatistics, Statistics, selectivity};
-use crate::system;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -272,7 +271,7 @@ fn bounded(rows: f64, table: &Table, access: &Access) -> f64 {
 fn of_table(table: &Table) -> f64 {
     match &table.statistics {
         Some(statistics) => (statistics.rows as f64).max(1.0),
-        None if system::is_system(table.id) => SYSTEM_ROWS,
+        None if table.is_made() => SYSTEM_ROWS,
         None => TABLE_ROWS,
     }
 }

@@ -24,7 +24,6 @@ use crate::expr::{Expr, Scope};
 use crate::function::Function;
 use crate::logical::{ColumnId, GroupingSets, SetOp};
 use crate::response::Column;
-use crate::system;
 use crate::types::Type;
 use crate::window;
 use meridian_mvcc::KeyRange;
@@ -80,7 +79,7 @@ impl Query {
                 _ => return Ok(None),
             };
         };
-        if system::is_system(scan.table.id) || scan.access.index.is_some() {
+        if scan.table.is_made() || scan.access.index.is_some() {
             return Ok(None);
         }
         let mut targets = scan.access.targets(&scan.table, scope)?;

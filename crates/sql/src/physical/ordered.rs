@@ -5,7 +5,6 @@ use super::SortBy;
 use crate::access::{Access, Wish};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, JoinKind, Rel, SortKey};
-use crate::system;
 
 /// An order that is wanted.
 #[derive(Clone, Copy)]
@@ -40,7 +39,7 @@ pub(super) fn gives(rel: &Rel, wanted: &Wanted<'_>) -> bool {
 
 fn scan_gives(scan: &Rel, condition: Option<&Expr>, wanted: &Wanted<'_>) -> bool {
     let Rel::Scan { table, columns } = scan else { return false };
-    if system::is_system(table.id) {
+    if table.is_made() {
         return false;
     }
     let at = |id: ColumnId| columns.iter().position(|column| *column == id);

@@ -15,7 +15,6 @@ use crate::kv;
 use crate::run::MOST_REPLAYS;
 use crate::scan::Cursor;
 use crate::session::Session;
-use crate::system;
 use crate::turn::Turn;
 use crate::work::Work;
 use crate::{engine::Engine, response::Response};
@@ -59,7 +58,7 @@ async fn tables(
     let mut all = Vec::new();
     for name in names {
         let table = compile::table(engine, txn, clean, name).await?;
-        all.extend(Some(table).filter(|table| !system::is_system(table.id)));
+        all.extend(Some(table).filter(|table| !table.is_made()));
     }
     if !names.is_empty() {
         return Ok(all);

@@ -1,9 +1,10 @@
 //! The rows of `pg_catalog`.
 
 use super::describe::{default_of, index_definition};
+use super::sequences::default_id;
 use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer};
 use crate::array::Array;
-use crate::catalog::{ColumnDef, Table};
+use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datum::Datum;
 use crate::index::Index;
 use crate::types::{ARRAYS, Type};
@@ -77,12 +78,11 @@ fn am(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn attrdef(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for (at, column) in table.columns.iter().enumerate() {
-            if let Some(default) = default_of(column) {
-                let number = at as i32 + 1;
+            if let Some(default) = default_of(context.catalog, column) {
                 out.row(&[
-                    ("oid", (table.id as i32 ^ number << 20).into()),
+                    ("oid", default_id(table.id, at).into()),
                     ("adrelid", table.id.into()),
-                    ("adnum", number.into()),
+                    ("adnum", (at as i32 + 1).into()),
                     ("adbin", default.into()),
                 ]);
             }
@@ -91,20 +91,20 @@ fn attrdef(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for sequence in &context.catalog.sequences {
+        for (at, column) in sequence.as_table().columns.iter().enumerate() {
+            column_of(out, sequence.id, at, true, column);
+        }
+    }
     for table in &context.catalog.tables {
-        for at in 0..table.columns.len() {
-            column_of(out, table.id, at, true, &table.columns[at]);
+        for (at, column) in table.columns.iter().enumerate() {
+            column_of(out, table.id, at, true, column);
         }
         for index in table.keys() {
             for (at, part) in index.columns.iter().enumerate() {
                 let column = match part.column() {
                     Some(column) => table.columns[column].clone(),
-                    None => ColumnDef {
-                        name: "expr".into(),
-                        ty: index.type_of(table, *part),
-                        not_null: false,
-                        default: None,
-                    },
+                    None => ColumnDef::new("expr", index.type_of(table, *part)),
                 };
                 column_of(out, index.id, at, false, &column);
             }
@@ -119,6 +119,11 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ty if ty.length() < 0 => "x",
         _ => "p",
     };
+    let identity = match column.identity.filter(|_| own) {
+        Some(Identity::Always) => "a",
+        Some(Identity::ByDefault) => "d",
+        None => "",
+    };
     out.row(&[
         ("attrelid", relation.into()),
         ("attname", column.name.as_str().into()),
@@ -132,7 +137,8 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ("attalign", "i".into()),
         ("attstorage", storage.into()),
         ("attnotnull", (own && column.not_null).into()),
-        ("atthasdef", (own && column.default.is_some()).into()),
+        ("atthasdef", (own && column.default.is_some() && column.identity.is_none()).into()),
+        ("attidentity", identity.into()),
         ("attislocal", true.into()),
         ("attcollation", if column.ty.is_text() { DEFAULT_COLLATION.into() } else { 0.into() }),
     ]);
@@ -161,6 +167,9 @@ fn user(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for sequence in &context.catalog.sequences {
+        relation(out, sequence.id, &sequence.name, ("S", 0, 3), (false, 1));
+    }
     for table in &context.catalog.tables {
         let has_index = table.keys().next().is_some();
         // -1 stands for a number that is not known.

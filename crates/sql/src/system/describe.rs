@@ -2,15 +2,19 @@
 //! and others.
 
 use crate::catalog::{ColumnDef, Table};
+use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
+use crate::sequence::{self, Sequence};
 use crate::types::Type;
 use std::sync::Arc;
 
-/// The tables of a database as one transaction sees them.
+/// The objects of a database as one transaction sees them.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// The tables, ordered by name.
     pub(crate) tables: Vec<Arc<Table>>,
+    /// The sequences, ordered by name.
+    pub(crate) sequences: Vec<Arc<Sequence>>,
 }
 
 /// The key words that PostgreSQL quotes as names.
@@ -44,6 +48,10 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 impl Catalog {
+    pub(crate) fn sequence(&self, id: i64) -> Option<&Arc<Sequence>> {
+        self.sequences.iter().find(|sequence| i64::from(sequence.id) == id)
+    }
+
     pub(crate) fn table(&self, id: i64) -> Option<&Arc<Table>> {
         self.tables.iter().find(|table| i64::from(table.id) == id)
     }
@@ -59,6 +67,9 @@ impl Catalog {
     pub(crate) fn relation_name(&self, id: i64) -> Option<String> {
         if let Some(table) = self.table(id) {
             return Some(quoted(&table.name));
+        }
+        if let Some(sequence) = self.sequence(id) {
+            return Some(quoted(&sequence.name));
         }
         if let Some((_, index)) = self.index(id) {
             return Some(quoted(&index.name));
@@ -98,7 +109,8 @@ impl Catalog {
             std::iter::once((&table.name, table.id))
                 .chain(table.keys().map(|index| (&index.name, index.id)))
         });
-        all.into_iter().find(|(other, _)| **other == name).map(|(_, id)| id)
+        let sequences = self.sequences.iter().map(|sequence| (&sequence.name, sequence.id));
+        all.chain(sequences).find(|(other, _)| **other == name).map(|(_, id)| id)
     }
 
     /// Returns the table or index whose storage contains a key.
@@ -106,7 +118,33 @@ impl Catalog {
         let storage =
             key.strip_prefix(&[2])?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))?;
         let table = self.tables.iter().find(|table| table.storage == storage).map(|table| table.id);
-        table.or_else(|| self.index(storage.into()).map(|(_, index)| index.id))
+        table
+            .or_else(|| self.index(storage.into()).map(|(_, index)| index.id))
+            .or_else(|| self.sequence(storage.into()).map(|sequence| sequence.id))
+    }
+
+    /// Returns the name of the sequence of a column. Fails with 42703 if there is no such column.
+    pub(crate) fn serial_sequence(
+        &self,
+        table: &str,
+        column: &str,
+    ) -> Result<Option<String>, SqlError> {
+        let missing = || {
+            let message = format!("relation \"{table}\" does not exist");
+            SqlError::new(state::UNDEFINED_TABLE, message)
+        };
+        let id = self.relation_id(table).ok_or_else(missing)?;
+        let table = self.table(id.into()).ok_or_else(missing)?;
+        let Some(at) = table.column(column) else {
+            let message =
+                format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
+            return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+        };
+        let is_its = |sequence: &&Arc<Sequence>| {
+            sequence.owner.is_some_and(|it| it.table == id && it.column as usize == at)
+        };
+        let sequence = self.sequences.iter().find(is_its);
+        Ok(sequence.map(|sequence| format!("public.{}", quoted(&sequence.name))))
     }
 
     /// Returns the definition of a constraint, by its id.
@@ -119,7 +157,8 @@ impl Catalog {
     /// True if a relation is found by its name alone.
     pub(crate) fn is_visible(&self, id: i64) -> bool {
         let system = super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id);
-        let mine = || self.table(id).is_some() || self.index(id).is_some();
+        let mine =
+            || self.table(id).is_some() || self.index(id).is_some() || self.sequence(id).is_some();
         system.map_or_else(mine, |(schema, _)| *schema == "pg_catalog")
     }
 
@@ -172,9 +211,18 @@ fn parts(table: &Table, index: &Index, ordered: bool) -> String {
     index.columns.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a column's DEFAULT as PostgreSQL shows it: a string has its type appended.
-pub(super) fn default_of(column: &ColumnDef) -> Option<String> {
-    let default = column.default.as_deref()?.trim();
+/// Returns a column's DEFAULT as PostgreSQL shows it: a string has its type appended, and a
+/// sequence is named. An identity column has none.
+pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String> {
+    let default = column.default.as_deref().filter(|_| column.identity.is_none())?.trim();
+    if default.contains("::REGCLASS") {
+        let mut shown = default.to_owned();
+        for sequence in &catalog.sequences {
+            let name = format!("'{}'::regclass", quoted(&sequence.name).replace('\'', "''"));
+            shown = shown.replace(&sequence::reference(sequence.id), &name);
+        }
+        return Some(shown);
+    }
     let literal = default.starts_with('\'') && default.ends_with('\'');
     Some(if literal { format!("{default}::{}", column.ty.base_name()) } else { default.to_owned() })
 }

@@ -2,6 +2,8 @@
 
 use super::describe::default_of;
 use super::{Rows, SystemContext, Writer};
+use crate::catalog::Identity;
+use crate::sequence::{Owner, Sequence};
 use crate::types::Type;
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
@@ -78,13 +80,20 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::TimestampTz => "timestamptz",
                 other => other.name(),
             };
+            let identity = column.identity.and_then(|_| {
+                let is_its = |owner: Owner| {
+                    owner.is_identity && owner.table == table.id && owner.column as usize == at
+                };
+                context.catalog.sequences.iter().find(|it| it.owner.is_some_and(is_its))
+            });
+            let number = |of: &dyn Fn(&Sequence) -> i64| identity.map(|it| of(it).to_string());
             out.row(&[
                 ("table_catalog", database.into()),
                 ("table_schema", schema.into()),
                 ("table_name", table.name.as_str().into()),
                 ("column_name", column.name.as_str().into()),
                 ("ordinal_position", (at as i32 + 1).into()),
-                ("column_default", default_of(column).into()),
+                ("column_default", default_of(context.catalog, column).into()),
                 ("is_nullable", (!column.not_null).into()),
                 ("data_type", column.ty.name().into()),
                 ("character_maximum_length", length.into()),
@@ -97,12 +106,24 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("udt_name", udt.into()),
                 ("dtd_identifier", (at + 1).to_string().into()),
                 ("is_self_referencing", false.into()),
-                ("is_identity", false.into()),
-                ("identity_cycle", false.into()),
+                ("is_identity", identity.is_some().into()),
+                ("identity_generation", column.identity.map(generation).into()),
+                ("identity_start", number(&|it| it.start).into()),
+                ("identity_increment", number(&|it| it.increment).into()),
+                ("identity_maximum", number(&|it| it.max).into()),
+                ("identity_minimum", number(&|it| it.min).into()),
+                ("identity_cycle", identity.is_some_and(|it| it.cycle).into()),
                 ("is_generated", "NEVER".into()),
                 ("is_updatable", true.into()),
             ]);
         }
+    }
+}
+
+fn generation(identity: Identity) -> &'static str {
+    match identity {
+        Identity::Always => "ALWAYS",
+        Identity::ByDefault => "BY DEFAULT",
     }
 }
 

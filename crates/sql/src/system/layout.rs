@@ -187,6 +187,13 @@ pub(super) const LAYOUTS: &[Layout] = &[
     ),
     (
         "pg_catalog",
+        "pg_sequences",
+        12053,
+        "schemaname:t? sequencename:t? sequenceowner:t? data_type:t? start_value:l? min_value:l? max_value:l? \
+         increment_by:l? cycle:b? cache_size:l? last_value:l?",
+    ),
+    (
+        "pg_catalog",
         "pg_settings",
         12104,
         "name:t? setting:t? unit:t? category:t? short_desc:t? extra_desc:t? context:t? vartype:t? source:t? min_val:t? \

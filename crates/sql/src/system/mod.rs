@@ -21,6 +21,7 @@ mod clock;
 mod describe;
 mod information_schema;
 mod layout;
+mod sequences;
 mod shards;
 
 pub(crate) use activity::SessionSlot;
@@ -33,11 +34,12 @@ pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
 pub use shards::ShardFact;
 
-use crate::catalog::{ColumnDef, Table};
+use crate::catalog::{ColumnDef, Object, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Facts;
 use crate::kv;
+use crate::sequence;
 use crate::statistics;
 use crate::types::Type;
 use layout::LAYOUTS;
@@ -78,7 +80,7 @@ fn column(spec: &str) -> ColumnDef {
         b'v' => Type::Int2Vector,
         _ => Type::Text,
     };
-    ColumnDef { name: name.into(), ty, not_null: !code.ends_with('?'), default: None }
+    ColumnDef { not_null: !code.ends_with('?'), ..ColumnDef::new(name, ty) }
 }
 
 /// True if an id is a system table's.
@@ -105,6 +107,8 @@ pub(crate) fn is_always_empty(name: &str) -> bool {
 pub(super) struct SystemContext<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) facts: &'a Facts,
+    /// The values of sequences, for the table that shows them.
+    pub(super) values: BTreeMap<u32, sequence::Value>,
 }
 
 type Rows = fn(&SystemContext<'_>, &mut Writer<'_>);
@@ -115,6 +119,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| information_schema::rows_of(&table.name))
         .or_else(|| activity::rows_of(&table.name))
         .or_else(|| clock::rows_of(&table.name))
+        .or_else(|| sequences::rows_of(&table.name))
         .or_else(|| shards::rows_of(&table.name))
 }
 
@@ -235,16 +240,21 @@ pub(crate) fn clock_table() -> Arc<Table> {
 pub(crate) fn clock_now(facts: &Facts) -> Vec<Vec<Datum>> {
     let table = clock_table();
     let mut writer = Writer::new(&table);
-    clock::clock(&SystemContext { catalog: &Catalog::default(), facts }, &mut writer);
+    let (catalog, values) = (&Catalog::default(), BTreeMap::new());
+    clock::clock(&SystemContext { catalog, facts, values }, &mut writer);
     writer.rows
 }
 
-/// Returns the rows of a system table as a transaction sees them.
+/// Returns the rows of a system table, or of a sequence, as a transaction sees them.
 pub(crate) async fn rows(
     txn: &mut dyn Transaction,
     table: &Table,
     facts: &Facts,
 ) -> Result<Vec<Vec<Datum>>, SqlError> {
+    if table.is_sequence {
+        let sequence::Value { last, is_called } = facts.sequences.peek(txn, table.id).await?;
+        return Ok(vec![vec![Datum::Int8(last), Datum::Int8(0), Datum::Bool(is_called)]]);
+    }
     let Some(rows) = rows_of(table) else { return Ok(Vec::new()) };
     let mut catalog = load(txn).await?;
     if table.name == "pg_class" {
@@ -254,24 +264,33 @@ pub(crate) async fn rows(
             Arc::make_mut(table).statistics = statistics.map(Arc::new);
         }
     }
+    let mut values = BTreeMap::new();
+    if table.name == "pg_sequences" {
+        for sequence in &catalog.sequences {
+            values.insert(sequence.id, facts.sequences.peek(txn, sequence.id).await?);
+        }
+    }
     let mut writer = Writer::new(table);
-    rows(&SystemContext { catalog: &catalog, facts }, &mut writer);
+    rows(&SystemContext { catalog: &catalog, facts, values }, &mut writer);
     Ok(writer.rows)
 }
 
-/// Loads every table as a transaction sees it, ordered by name.
+/// Loads every object as a transaction sees it, ordered by name.
 pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
-    let mut tables = BTreeMap::new();
+    let (mut tables, mut sequences) = (BTreeMap::new(), BTreeMap::new());
     let mut rest = Some(kv::prefix_range(&kv::DESCRIPTORS));
     while let Some(range) = rest {
         let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
         for (_, value) in &chunk.rows {
-            let table = Table::decode(value)?;
-            tables.insert(table.name.clone(), Arc::new(table));
+            match Object::decode(value)? {
+                Object::Table(table) => drop(tables.insert(table.name.clone(), table)),
+                Object::Sequence(it) => drop(sequences.insert(it.name.clone(), it)),
+            }
         }
         rest = chunk.rest;
     }
-    Ok(Catalog { tables: tables.into_values().collect() })
+    let (tables, sequences) = (tables.into_values().collect(), sequences.into_values().collect());
+    Ok(Catalog { tables, sequences })
 }
 
 #[cfg(test)]

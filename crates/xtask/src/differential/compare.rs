@@ -7,7 +7,7 @@
 //! | `23505` of one UPDATE | PostgreSQL checks keys row by row: soft as well |
 //! | rows whose columns have equal values, under two windows | the order of equal rows is undefined in each: soft |
 //! | PostgreSQL's `42P18` and `42P08` | a parameter without a type, or with two: Meridian gives it text, or the first |
-//! | digits of a numeric behind the 27th | Meridian's numeric has 28 |
+//! | digits of a numeric behind the 27th, and a number that is too large for it | Meridian's numeric has 28 |
 //! | the last digits of `double precision` | the order of a sum's rows is undefined |
 //! | `1.0` and `1.00` of a numeric, if rows are equal for DISTINCT, groups, sets or an order | any one of equal values represents them |
 
@@ -91,6 +91,11 @@ pub fn compare(sql: &str, order: RowOrder, postgres: &Answer, meridian: &Answer)
         }
         _ if refusal(postgres).is_some() => Verdict::Undecided,
         (Failed(left, _), Failed(right, _)) if left == right => Verdict::Equal,
+        (Failed(left, _), Failed(right, message))
+            if right == "22003" && message.ends_with("is out of range for type numeric") =>
+        {
+            Verdict::Soft(state(left, right))
+        }
         (Failed(left, _), Failed(right, _)) => {
             let depends = |state: &str| depends_on_data(state) || state.starts_with("23");
             soft(depends(left) && depends(right), state(left, right))

@@ -105,7 +105,9 @@ impl Generator<'_> {
         let level = Level { columns: source.columns.clone(), aggregated: None };
         let scope = outer.with(level);
         let condition = self.filter("WHERE #", 0.6, depth, &scope);
-        let window = self.has(Feature::Window, 0.12);
+        // Of equal rows, DISTINCT ON takes any, and a window may tell them apart.
+        let distinct_on = self.has(Feature::DistinctOn, 0.05);
+        let window = !distinct_on && self.has(Feature::Window, 0.12);
         let mut items = Vec::new();
         for of in types {
             let item = match self.window(*of, &source.columns) {
@@ -115,7 +117,7 @@ impl Generator<'_> {
             items.push(item);
         }
         let role = Role::Query(types.to_vec());
-        if self.has(Feature::DistinctOn, 0.05) {
+        if distinct_on {
             // The order stays total while the shrinker replaces other parts.
             let word = |column: &Reference| Node::word(column.node.sql());
             let mut order: Vec<Node> = source.columns.iter().map(word).collect();
@@ -125,7 +127,8 @@ impl Generator<'_> {
                 vec![first, Node::list(items), source.node, condition, Node::fixed_list(order)];
             return Node::new(role, "SELECT DISTINCT ON (#) # FROM ## ORDER BY #", parts);
         }
-        let distinct = self.has(Feature::Distinct, 0.12);
+        // Two windows may pair the values of equal rows otherwise, and DISTINCT hides that.
+        let distinct = !(window && types.len() > 1) && self.has(Feature::Distinct, 0.12);
         let template = if distinct { "SELECT DISTINCT # FROM ##" } else { "SELECT # FROM ##" };
         Node::new(role, template, vec![Node::list(items), source.node, condition])
     }

@@ -29,7 +29,7 @@ impl Lowering {
         let keys = keys.collect::<Option<Vec<ColumnId>>>()?;
         // Rows that may be skipped are locked above one scan.
         let skips = self.locks.is_some_and(|locks| locks.on_locked == OnLocked::Skip);
-        if crate::system::is_system(table.id) || skips || condition.is_volatile() {
+        if table.is_made() || skips || condition.is_volatile() {
             return None;
         }
         let mut conjuncts = Vec::new();

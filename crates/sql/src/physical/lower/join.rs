@@ -173,7 +173,7 @@ impl Lowering {
     fn looked_up(&self, right: &Rel, pairs: &[Expr], lefts: &BTreeSet<ColumnId>) -> Option<f64> {
         let (scan, mut conditions) = scan_of(right)?;
         if let Rel::Scan { table, .. } = scan
-            && crate::system::is_system(table.id)
+            && table.is_made()
         {
             return None;
         }

@@ -14,6 +14,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::logical::{self, ColumnId, Rel};
+use crate::sequence;
 use meridian_txn::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -148,7 +149,9 @@ impl Lowering {
                 Ok(self.node(Op::Values(rows), columns))
             }
             Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, None),
-            Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
+            Rel::Filter { input, condition }
+                if matches!(*input, Rel::Scan { .. }) && !sequence::has_effects(&condition) =>
+            {
                 match self.by_any_key(&input, &condition, needed) {
                     Some(union) => self.lower(union, needed),
                     None => self.scan(*input, vec![condition], needed, None),
@@ -477,9 +480,7 @@ fn is_projected(rel: &Rel) -> bool {
 /// Adds the key of a table's rows, the last column of its scan, to the columns of a relation.
 fn with_row_key(rel: &mut Rel) -> Option<ColumnId> {
     match rel {
-        Rel::Scan { table, columns } if !crate::system::is_system(table.id) => {
-            columns.last().copied()
-        }
+        Rel::Scan { table, columns } if !table.is_made() => columns.last().copied(),
         Rel::Filter { input, .. } | Rel::Sort { input, .. } => with_row_key(input),
         Rel::Project { input, outputs } => {
             let key = with_row_key(input)?;

@@ -1,0 +1,228 @@
+//! Descriptors of tables and sequences: rows of the database itself, under its own protocol, so
+//! that DDL is transactional.
+//!
+//! Each object has a row with its version, which DDL locks and writes. Other transactions read it
+//! only when they plan, at a snapshot. They declare the versions that they planned for, and the
+//! shards that hold the rows reject outdated ones ([`Transaction::planned_for`]).
+
+mod cache;
+mod object;
+mod table;
+
+pub(crate) use cache::{Cache, Planned};
+pub(crate) use object::Object;
+pub(crate) use table::type_codec;
+pub use table::{ColumnDef, Identity, Table};
+
+use crate::error::{SqlError, state};
+use crate::kv;
+use crate::statistics;
+use meridian_clock::Timestamp;
+use meridian_mvcc::{Key, KeyRange};
+use meridian_txn::{Lock, Mode, Transaction};
+use minicbor::{Decode, Encode};
+use std::sync::Arc;
+
+/// The relation of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
+pub(crate) struct Relation {
+    #[n(0)]
+    pub(crate) id: u32,
+    /// The table of an index; its own id for a table.
+    #[n(1)]
+    pub(crate) table: u32,
+}
+
+/// Returns the version of an object, as a transaction sees it; `None` if it does not exist.
+pub(crate) async fn version(
+    txn: &mut dyn Transaction,
+    id: u32,
+    lock: Lock,
+) -> Result<Option<u64>, SqlError> {
+    let value = txn.get(&kv::version_key(id), lock).await?;
+    value.map(|value| read_u64(&value.0)).transpose()
+}
+
+/// Returns the version of an object and the number of its statistics, and the version's commit
+/// timestamp, if the transaction reports those.
+async fn newest(
+    txn: &mut dyn Transaction,
+    id: u32,
+    lock: Lock,
+) -> Result<Option<(Planned, Option<Timestamp>)>, SqlError> {
+    let (start, end) = (kv::version_key(id), kv::statistics_number_key(id).successor());
+    let found = txn.scan(&KeyRange { start, end: Some(end) }, lock, false, 2).await?;
+    let at = found.at.first().copied().flatten();
+    let mut rows = found.rows.iter();
+    let Some((_, version)) = rows.next() else { return Ok(None) };
+    let statistics = rows.next().map_or(0, |(_, value)| statistics::number(&value.0));
+    Ok(Some((Planned { id, version: read_u64(version)?, statistics }, at)))
+}
+
+fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
+    bytes
+        .try_into()
+        .map(u64::from_be_bytes)
+        .map_err(|_| SqlError::corrupted("a number in the catalog"))
+}
+
+/// Returns the relation of a name, if there is one.
+pub(crate) async fn relation(
+    txn: &mut dyn Transaction,
+    name: &str,
+) -> Result<Option<Relation>, SqlError> {
+    let key = kv::name_key(name);
+    let Some(value) = txn.get(&key, Lock::Shared).await? else { return Ok(None) };
+    minicbor::decode(&value.0)
+        .map(Some)
+        .map_err(|e| SqlError::corrupted(format!("a name in the catalog: {e}")))
+}
+
+/// Returns the object of an id. `clean`: the transaction has changed no descriptor, so that its
+/// reads are committed.
+pub(crate) async fn object_by_id(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    id: u32,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Object>, SqlError> {
+    let Some((planned, since)) = newest(txn, id, lock).await? else { return Ok(None) };
+    let since = since.or(txn.read_at()).filter(|_| clean && txn.mode() != Mode::ReadWrite);
+    if clean && let Some(object) = cache.get(planned) {
+        if let Some(at) = since {
+            cache.put(object.clone(), at);
+        }
+        return Ok(Some(object));
+    }
+    let key = kv::descriptor_key(id);
+    let Some(value) = txn.get(&key, Lock::Shared).await? else {
+        return Err(SqlError::corrupted(format!("object {id} has a version and no descriptor")));
+    };
+    let mut object = Object::decode(&value.0)?;
+    if let Object::Table(table) = &mut object
+        && planned.statistics > 0
+    {
+        Arc::make_mut(table).statistics = statistics::read(txn, id).await?.map(Arc::new);
+    }
+    if let Some(at) = since {
+        cache.put(object.clone(), at);
+    }
+    Ok(Some(object))
+}
+
+/// Returns the table of an id.
+pub(crate) async fn table_by_id(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    id: u32,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Arc<Table>>, SqlError> {
+    let object = object_by_id(txn, cache, id, clean, lock).await?;
+    Ok(object.and_then(|object| object.table().cloned()))
+}
+
+/// Returns the object of a name. An index is none.
+pub(crate) async fn object_by_name(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    name: &str,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Object>, SqlError> {
+    match relation(txn, name).await? {
+        Some(relation) if relation.id == relation.table => {
+            object_by_id(txn, cache, relation.id, clean, lock).await
+        }
+        Some(_) => Err(not_a("table", name)),
+        None => Ok(None),
+    }
+}
+
+/// Returns the table of a name.
+pub(crate) async fn table_by_name(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    name: &str,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Arc<Table>>, SqlError> {
+    match object_by_name(txn, cache, name, clean, lock).await? {
+        Some(Object::Table(table)) => Ok(Some(table)),
+        Some(Object::Sequence(_)) => Err(not_a("table", name)),
+        None => Ok(None),
+    }
+}
+
+/// Returns the error of an object of another kind.
+pub(crate) fn not_a(kind: &str, name: &str) -> SqlError {
+    SqlError::new(state::WRONG_OBJECT, format!("\"{name}\" is not a {kind}"))
+}
+
+/// Returns all names of the database, for "did you mean" and the catalog's own tables.
+pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Relation)>, SqlError> {
+    let mut names = Vec::new();
+    let mut rest = Some(kv::prefix_range(&kv::NAMES));
+    while let Some(range) = rest {
+        let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
+        for (key, value) in &chunk.rows {
+            let name = String::from_utf8_lossy(&key.0[kv::NAMES.len()..]).into_owned();
+            let relation = minicbor::decode(&value.0)
+                .map_err(|e| SqlError::corrupted(format!("a name: {e}")))?;
+            names.push((name, relation));
+        }
+        rest = chunk.rest;
+    }
+    Ok(names)
+}
+
+/// Allocates the next id, which tables and indexes share, for [`crate::bulk::Ids`]. User objects
+/// begin at PostgreSQL's first id.
+pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> {
+    let key: Key = kv::to_key(kv::NEXT_ID.to_vec());
+    let next = txn
+        .get(&key, Lock::Exclusive)
+        .await?
+        .map(|value| read_u64(&value.0))
+        .transpose()?
+        .unwrap_or(16384);
+    txn.put(key, Some(kv::to_value((next + 1).to_be_bytes().to_vec())))?;
+    u32::try_from(next).map_err(|_| SqlError::new(state::TOO_LARGE, "all object ids are used up"))
+}
+
+/// Writes the name of a relation.
+pub(crate) fn put_name(
+    txn: &mut dyn Transaction,
+    name: &str,
+    id: u32,
+    table: u32,
+) -> Result<(), SqlError> {
+    let bytes = minicbor::to_vec(Relation { id, table })
+        .expect("invariant: writing to memory does not fail");
+    Ok(txn.put(kv::name_key(name), Some(kv::to_value(bytes)))?)
+}
+
+/// Writes a descriptor and its version.
+pub(crate) fn put(txn: &mut dyn Transaction, object: &Object) -> Result<(), SqlError> {
+    let Planned { id, version, .. } = object.planned();
+    txn.put(kv::descriptor_key(id), Some(kv::to_value(object.encode())))?;
+    Ok(txn.put(kv::version_key(id), Some(kv::to_value(version.to_be_bytes().to_vec())))?)
+}
+
+/// Writes the descriptor of a table and its version.
+pub(crate) fn put_table(txn: &mut dyn Transaction, table: Table) -> Result<(), SqlError> {
+    put(txn, &Object::Table(Arc::new(table)))
+}
+
+/// Removes a descriptor, its version and its name.
+pub(crate) fn remove(txn: &mut dyn Transaction, object: &Object) -> Result<(), SqlError> {
+    txn.put(kv::name_key(object.name()), None)?;
+    txn.put(kv::descriptor_key(object.id()), None)?;
+    Ok(txn.put(kv::version_key(object.id()), None)?)
+}
+
+/// Marks a storage as unused, for VACUUM.
+pub(crate) fn drop_storage(txn: &mut dyn Transaction, storage: u32) -> Result<(), SqlError> {
+    Ok(txn.put(kv::dropped_key(storage), Some(kv::to_value(Vec::new())))?)
+}

@@ -1,0 +1,280 @@
+//! The descriptor of a table.
+
+use super::Planned;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::index::Index;
+use crate::key;
+use crate::kv;
+use crate::sequence;
+use crate::statistics::Statistics;
+use crate::system;
+use crate::types::Type;
+use meridian_mvcc::KeyRange;
+use meridian_txn::{SchemaVersion, Transaction};
+use minicbor::{Decode, Encode};
+use std::sync::Arc;
+
+/// The descriptor of a table.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Table {
+    /// The id, which never changes.
+    #[n(0)]
+    pub id: u32,
+    /// The version: 1 at first, and one more with each change of this descriptor.
+    #[n(1)]
+    pub version: u64,
+    /// The name.
+    #[n(2)]
+    pub name: String,
+    /// The storage of its rows.
+    #[n(3)]
+    pub storage: u32,
+    /// The columns.
+    #[n(4)]
+    pub columns: Vec<ColumnDef>,
+    /// The primary key; without one, rows have hidden ids as keys.
+    #[n(5)]
+    pub primary: Option<Index>,
+    /// The secondary indexes.
+    #[n(6)]
+    pub indexes: Vec<Index>,
+    /// The sequences of its columns, which are dropped with it.
+    #[n(7)]
+    #[cbor(default)]
+    pub(crate) owns: Vec<u32>,
+    /// True for a sequence that is read as a table: its row is made when it is read.
+    #[cbor(skip)]
+    pub(crate) is_sequence: bool,
+    #[cbor(skip)]
+    stored: Vec<usize>,
+    /// The statistics, if it has been analyzed.
+    #[cbor(skip)]
+    pub(crate) statistics: Option<Arc<Statistics>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct ColumnDef {
+    /// The name.
+    #[n(0)]
+    pub name: String,
+    /// The type.
+    #[n(1)]
+    #[cbor(with = "type_codec")]
+    pub ty: Type,
+    /// True if it rejects NULL.
+    #[n(2)]
+    pub not_null: bool,
+    /// The text of its DEFAULT. A relation is named by its id.
+    #[n(3)]
+    pub default: Option<String>,
+    /// Set if it is an identity column, whose default takes the values of its sequence.
+    #[n(4)]
+    pub identity: Option<Identity>,
+}
+
+/// The kind of an identity column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Identity {
+    /// Rows give no value of their own, except with OVERRIDING SYSTEM VALUE.
+    #[n(0)]
+    Always,
+    /// Rows may give a value.
+    #[n(1)]
+    ByDefault,
+}
+
+impl ColumnDef {
+    /// Creates a column that takes NULL and has no default.
+    pub(crate) fn new(name: &str, ty: Type) -> Self {
+        ColumnDef { name: name.into(), ty, not_null: false, default: None, identity: None }
+    }
+}
+
+pub(crate) mod type_codec {
+    use crate::types::Type;
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+
+    pub(crate) fn encode<C, W: Write>(
+        ty: &Type,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
+        e.array(2)?.u32(ty.oid())?.i32(ty.modifier())?.ok()
+    }
+
+    pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Type, DecodeError> {
+        d.array()?;
+        let (oid, modifier) = (d.u32()?, d.i32()?);
+        Type::with_modifier(oid, modifier).ok_or_else(|| DecodeError::message("unknown type"))
+    }
+}
+
+impl Table {
+    /// Derives the other fields. Must be called after every change of columns or primary key.
+    pub(crate) fn settle(&mut self) {
+        let in_key = |column: usize| {
+            key::is_exact(self.columns[column].ty)
+                && self
+                    .primary
+                    .as_ref()
+                    .is_some_and(|p| p.columns.iter().any(|part| part.column as usize == column))
+        };
+        self.stored = (0..self.columns.len()).filter(|column| !in_key(*column)).collect();
+    }
+
+    pub(crate) fn new(id: u32, name: &str, columns: Vec<ColumnDef>) -> Self {
+        let mut table = Table {
+            id,
+            version: 1,
+            name: name.into(),
+            storage: id,
+            columns,
+            primary: None,
+            indexes: Vec::new(),
+            owns: Vec::new(),
+            is_sequence: false,
+            stored: Vec::new(),
+            statistics: None,
+        };
+        table.settle();
+        table
+    }
+
+    /// Returns what a plan for this table depends on.
+    pub(crate) fn planned(&self) -> Planned {
+        let statistics = self.statistics.as_ref().map_or(0, |statistics| statistics.number);
+        Planned { id: self.id, version: self.version, statistics }
+    }
+
+    /// Returns the columns that the stored value holds.
+    pub(crate) fn stored(&self) -> &[usize] {
+        &self.stored
+    }
+
+    /// True if its rows are not stored: they are made when they are read.
+    pub(crate) fn is_made(&self) -> bool {
+        self.is_sequence || system::is_system(self.id)
+    }
+
+    /// Returns the columns whose default names a relation.
+    pub(crate) fn defaults_with(&self, relation: u32) -> impl Iterator<Item = usize> {
+        let reference = sequence::reference(relation);
+        let names = move |column: &&ColumnDef| {
+            column.default.as_ref().is_some_and(|text| text.contains(&reference))
+        };
+        let columns = self.columns.iter().enumerate();
+        columns.filter(move |(_, column)| names(column)).map(|(at, _)| at)
+    }
+
+    /// Returns the sequences that its defaults name.
+    pub(crate) fn sequences(&self) -> Vec<u32> {
+        let defaults = self.columns.iter().filter_map(|column| column.default.as_deref());
+        let mut found: Vec<u32> = defaults.flat_map(sequence::referenced).collect();
+        found.dedup();
+        found
+    }
+
+    /// Returns the number of a column.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Returns the key ranges of its rows and of its indexes' entries, except in storages that only
+    /// this transaction sees.
+    pub(crate) fn ranges(&self, own: &[u32]) -> Vec<KeyRange> {
+        let storages = [self.storage].into_iter().chain(self.indexes.iter().map(|index| index.id));
+        let known = storages.filter(|storage| !own.contains(storage));
+        known.map(|storage| kv::prefix_range(&kv::storage_prefix(storage))).collect()
+    }
+
+    /// From the commit on, rejects transactions that planned for this version or an older one.
+    pub(crate) fn outdate(
+        &self,
+        txn: &mut dyn Transaction,
+        to: u64,
+        own: &[u32],
+    ) -> Result<(), SqlError> {
+        let ranges = self.ranges(own);
+        if !ranges.is_empty() {
+            txn.change_schema(SchemaVersion { table: self.id, version: to }, ranges)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the key of a row under the primary key, with the storage's prefix. Without a primary
+    /// key the caller allocates an id.
+    pub(crate) fn row_key(&self, row: &[Datum]) -> Option<Vec<u8>> {
+        let primary = self.primary.as_ref()?;
+        let mut out = kv::storage_prefix(self.storage);
+        for part in &primary.columns {
+            key::write(&row[part.column as usize], part.descending, &mut out);
+        }
+        Some(out)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut table = self.clone();
+        table.indexes.iter_mut().for_each(Index::mark);
+        minicbor::to_vec(table).expect("invariant: writing to memory does not fail")
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Table, SqlError> {
+        let wrong = |why: &dyn std::fmt::Display| {
+            SqlError::corrupted(format!("a table's descriptor: {why}"))
+        };
+        let mut table: Table = minicbor::decode(bytes).map_err(|e| wrong(&e))?;
+        table.indexes.iter_mut().for_each(Index::unmark);
+        let parts = table.primary.iter().chain(&table.indexes).flat_map(|index| &index.columns);
+        let is_missing = |column: usize| column >= table.columns.len();
+        let missing = parts.into_iter().filter_map(|part| part.column()).any(is_missing);
+        let included = table.indexes.iter().flat_map(|index| &index.included);
+        if missing || included.into_iter().any(|column| is_missing(*column as usize)) {
+            return Err(wrong(&"an index of a column that is not there"));
+        }
+        table.settle();
+        table.bind_indexes()?;
+        Ok(table)
+    }
+
+    /// Binds the expressions and predicates of its indexes. Must be called after every change of
+    /// its columns or indexes.
+    pub(crate) fn bind_indexes(&mut self) -> Result<(), SqlError> {
+        let has_text = |index: &Index| !index.expressions.is_empty() || index.predicate.is_some();
+        if !self.indexes.iter().any(has_text) {
+            return Ok(());
+        }
+        let rows = Arc::new(Table::new(self.id, &self.name, self.columns.clone()));
+        self.indexes
+            .iter_mut()
+            .filter(|index| has_text(index))
+            .try_for_each(|index| index.bind(&rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::IndexPart;
+
+    #[test]
+    fn a_release_that_does_not_know_an_index_refuses_its_table() {
+        let column = |name: &str| ColumnDef::new(name, Type::Int4);
+        let mut table = Table::new(7, "t", vec![column("a"), column("b")]);
+        let part = IndexPart { column: 1, descending: true };
+        let plain = Index::new(8, "plain".into(), vec![part], false);
+        table.indexes = vec![plain.clone(), plain.clone(), plain];
+        table.indexes[1].predicate = Some("a > 3".into());
+        table.indexes[2].included = vec![0];
+        table.bind_indexes().expect("bound");
+        let bytes = table.encode();
+        assert_eq!(Table::decode(&bytes).expect("known"), table);
+        // Earlier releases refuse the number of a column that is not there.
+        let raw: Table = minicbor::decode(&bytes).expect("CBOR");
+        let refused = |index: &Index| index.columns.iter().any(|part| part.column >= 2);
+        assert_eq!(raw.indexes.iter().map(refused).collect::<Vec<_>>(), [false, true, true]);
+    }
+}

@@ -1,0 +1,181 @@
+//! CREATE TABLE: columns and keys.
+
+use super::index::{add_index, parts};
+use super::{Ddl, check_schema, duplicate, free_name};
+use crate::bind::Binder;
+use crate::catalog::{self, ColumnDef, Identity, Table};
+use crate::error::{SqlError, state};
+use crate::index::{Index, IndexPart};
+use crate::names;
+use crate::sequence::{self, Options};
+use crate::types::Type;
+use sqlparser::ast::{self, ColumnOption, DataType, TableConstraint};
+
+pub(super) async fn create_table(
+    cx: &mut Ddl<'_>,
+    create: &ast::CreateTable,
+) -> Result<(), SqlError> {
+    let name = names::relation(&create.name)?;
+    check_schema(&name)?;
+    if catalog::relation(cx.txn, &name).await?.is_some() {
+        return if create.if_not_exists { Ok(()) } else { Err(duplicate(&name)) };
+    }
+    let (mut columns, mut given) = (Vec::new(), Vec::new());
+    for def in &create.columns {
+        let (column, takes) = column_def(cx, def, &name).await?;
+        given.push(takes);
+        columns.push(column);
+    }
+    for (at, column) in columns.iter().enumerate() {
+        if columns[..at].iter().any(|other| other.name == column.name) {
+            let message = format!("column \"{}\" specified more than once", column.name);
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+    }
+    let id = cx.next_id().await?;
+    let mut table = Table::new(id, &name, columns);
+    catalog::put_name(cx.txn, &name, id, id)?;
+    for (at, given) in given.into_iter().enumerate() {
+        if let Some(Given { identity, options }) = given {
+            sequence::give(cx, &mut table, at, identity, &options).await?;
+        }
+    }
+    Binder::new(&[]).defaults(&table)?;
+    for (at, def) in create.columns.iter().enumerate() {
+        let part = || vec![IndexPart { column: at as u32, descending: false }];
+        for option in &def.options {
+            let named = option.name.as_ref().map(names::fold);
+            match &option.option {
+                ColumnOption::PrimaryKey(_) => set_primary(cx, &mut table, part(), named).await?,
+                ColumnOption::Unique(_) => {
+                    add_unique(cx, &mut table, part(), named).await?;
+                }
+                _ => {}
+            }
+        }
+    }
+    for constraint in &create.constraints {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                let parts = parts(&table, &key.columns)?;
+                set_primary(cx, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
+            }
+            TableConstraint::Unique(key) => {
+                let parts = parts(&table, &key.columns)?;
+                let name = key.name.as_ref().map(names::fold);
+                add_unique(cx, &mut table, parts, name).await?;
+            }
+            other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
+        }
+    }
+    table.settle();
+    catalog::put_table(cx.txn, table)
+}
+
+/// The sequence that a new column takes its values from.
+pub(super) struct Given {
+    pub(super) identity: Option<Identity>,
+    pub(super) options: Options,
+}
+
+/// Returns the integer that `serial` and its kind stand for.
+fn serial(ty: &DataType) -> Option<Type> {
+    let DataType::Custom(name, modifiers) = ty else { return None };
+    if !modifiers.is_empty() || name.0.len() != 1 {
+        return None;
+    }
+    match names::function_name(name).as_str() {
+        "smallserial" | "serial2" => Some(Type::Int2),
+        "serial" | "serial4" => Some(Type::Int4),
+        "bigserial" | "serial8" => Some(Type::Int8),
+        _ => None,
+    }
+}
+
+/// Returns a column, and the sequence that it is to get.
+pub(super) async fn column_def(
+    cx: &mut Ddl<'_>,
+    def: &ast::ColumnDef,
+    table: &str,
+) -> Result<(ColumnDef, Option<Given>), SqlError> {
+    let serial = serial(&def.data_type);
+    let ty = serial.map_or_else(|| names::data_type(&def.data_type), Ok)?;
+    if matches!(ty, Type::Object(_) | Type::Int2Vector) {
+        return Err(SqlError::unsupported(format!("a column of type {ty}")));
+    }
+    let mut column = ColumnDef::new(&names::fold(&def.name), ty);
+    let mut given = serial.map(|_| Given { identity: None, options: Options::default() });
+    let wrong = |column: &ColumnDef, what: &str| {
+        let message = format!("{what} for column \"{}\" of table \"{table}\"", column.name);
+        SqlError::new(state::SYNTAX, message)
+    };
+    for option in &def.options {
+        match &option.option {
+            ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => column.not_null = true,
+            ColumnOption::Default(_) if given.as_ref().is_some_and(|it| it.identity.is_some()) => {
+                return Err(wrong(&column, "both default and identity specified"));
+            }
+            ColumnOption::Default(_) if given.is_some() || column.default.is_some() => {
+                return Err(wrong(&column, "multiple default values specified"));
+            }
+            ColumnOption::Default(expr) => column.default = Some(sequence::stored(cx, expr).await?),
+            ColumnOption::DialectSpecific(tokens) => {
+                if column.default.is_some() || serial.is_some() {
+                    return Err(wrong(&column, "both default and identity specified"));
+                }
+                if given.is_some() {
+                    return Err(wrong(&column, "multiple identity specifications"));
+                }
+                let (always, options) = sequence::identity(tokens)?;
+                given = Some(Given { identity: Some(sequence::kind(always)), options });
+            }
+            ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::Collation(_) => {}
+            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+        }
+    }
+    let takes_null = |def: &ast::ColumnOptionDef| matches!(def.option, ColumnOption::Null);
+    if given.is_some() && def.options.iter().any(takes_null) {
+        return Err(wrong(&column, "conflicting NULL/NOT NULL declarations"));
+    }
+    column.not_null |= given.is_some();
+    Ok((column, given))
+}
+
+/// Declares the primary key; the caller handles the rows.
+pub(super) async fn set_primary(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    parts: Vec<IndexPart>,
+    name: Option<String>,
+) -> Result<(), SqlError> {
+    if table.primary.is_some() {
+        let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+        return Err(SqlError::new(state::INVALID_TABLE, message));
+    }
+    for part in &parts {
+        table.columns[part.column as usize].not_null = true;
+    }
+    let name = match name {
+        Some(name) if catalog::relation(cx.txn, &name).await?.is_some() => {
+            return Err(duplicate(&name));
+        }
+        Some(name) => name,
+        None => free_name(cx, format!("{}_pkey", table.name)).await?,
+    };
+    let id = cx.next_id().await?;
+    catalog::put_name(cx.txn, &name, id, table.id)?;
+    table.primary = Some(Index::new(id, name, parts, true));
+    table.settle();
+    Ok(())
+}
+
+/// Declares the index of a UNIQUE constraint; the caller writes its entries.
+pub(super) async fn add_unique(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    parts: Vec<IndexPart>,
+    name: Option<String>,
+) -> Result<(), SqlError> {
+    let index = Index::new(0, String::new(), parts, true);
+    add_index(cx, table, index, name, "key").await
+}

@@ -1,0 +1,212 @@
+//! CREATE INDEX and DROP INDEX.
+
+use super::rows::all_rows;
+use super::{Ddl, change, duplicate, free_name, open};
+use crate::bind;
+use crate::bulk::Bulk;
+use crate::catalog::{self, Table};
+use crate::clauses;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::index::{Entry, Index, IndexPart};
+use crate::kv;
+use crate::names;
+use crate::write;
+use meridian_txn::Lock;
+use sqlparser::ast;
+use std::sync::Arc;
+
+pub(super) async fn create_index(
+    cx: &mut Ddl<'_>,
+    create: &ast::CreateIndex,
+) -> Result<(), SqlError> {
+    let Some((old, table)) = declare_index(cx, create).await? else {
+        return Ok(());
+    };
+    fill(cx, &table).await?;
+    change(cx, &old, table)
+}
+
+/// Returns the table before and after the declaration of an index; `None` if the index exists, with
+/// IF NOT EXISTS.
+pub(super) async fn declare_index(
+    cx: &mut Ddl<'_>,
+    create: &ast::CreateIndex,
+) -> Result<Option<(Arc<Table>, Table)>, SqlError> {
+    clauses::create_index(create)?;
+    let old = open(cx, &create.table_name).await?;
+    let mut table = (*old).clone();
+    let mut index = index_of(&table, &create.columns)?;
+    index.unique = create.unique;
+    let included = match create.include.as_slice() {
+        [] => Vec::new(),
+        named => bind::target_columns(&table, named)?,
+    };
+    index.included = included.into_iter().map(|column| column as u32).collect();
+    index.predicate = create.predicate.as_ref().map(unqualified);
+    let name = create.name.as_ref().map(names::relation).transpose()?;
+    if let Some(name) = &name
+        && catalog::relation(cx.txn, name).await?.is_some()
+    {
+        return if create.if_not_exists { Ok(None) } else { Err(duplicate(name)) };
+    }
+    add_index(cx, &mut table, index, name, "idx").await?;
+    Ok(Some((old, table)))
+}
+
+/// Declares an index; the caller writes its entries. A name that is not given ends with `suffix`.
+pub(super) async fn add_index(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    mut index: Index,
+    name: Option<String>,
+    suffix: &str,
+) -> Result<(), SqlError> {
+    let name = match name {
+        Some(name) if catalog::relation(cx.txn, &name).await?.is_some() => {
+            return Err(duplicate(&name));
+        }
+        Some(name) => name,
+        None => free_name(cx, index_name(table, &index, suffix)).await?,
+    };
+    let id = cx.next_id().await?;
+    catalog::put_name(cx.txn, &name, id, table.id)?;
+    (index.id, index.name) = (id, name);
+    table.indexes.push(index);
+    table.bind_indexes()
+}
+
+/// Returns the name for an index: an expression counts as its function, or as `expr`.
+pub(super) fn index_name(table: &Table, index: &Index, suffix: &str) -> String {
+    let name = |part: &IndexPart| match part.column() {
+        Some(column) => table.columns[column].name.clone(),
+        None => index.call_of(table, *part).unwrap_or("expr").to_lowercase(),
+    };
+    let columns: Vec<String> = index.columns.iter().map(name).collect();
+    format!("{}_{}_{suffix}", table.name, columns.join("_"))
+}
+
+/// Returns the columns of a key, by number.
+pub(super) fn parts(
+    table: &Table,
+    columns: &[ast::IndexColumn],
+) -> Result<Vec<IndexPart>, SqlError> {
+    let index = index_of(table, columns)?;
+    if !index.expressions.is_empty() {
+        return Err(SqlError::new(state::SYNTAX, "a key has columns, and no expressions"));
+    }
+    for (at, part) in index.columns.iter().enumerate() {
+        if index.columns[..at].iter().any(|other| other.column == part.column) {
+            let message =
+                format!("column \"{}\" appears twice in the key", index.text_of(table, *part));
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(index.columns)
+}
+
+/// Returns an index of columns and expressions, without id and name.
+pub(super) fn index_of(table: &Table, columns: &[ast::IndexColumn]) -> Result<Index, SqlError> {
+    let mut index = Index::new(0, String::new(), Vec::with_capacity(columns.len()), false);
+    for column in columns {
+        let mut expr = &column.column.expr;
+        while let ast::Expr::Nested(inner) = expr {
+            expr = inner;
+        }
+        let number = match expr {
+            ast::Expr::Identifier(ident) => {
+                bind::target_columns(table, std::slice::from_ref(ident))?[0] as u32
+            }
+            expr => {
+                index.expressions.push(unqualified(expr));
+                IndexPart::EXPRESSIONS + index.expressions.len() as u32 - 1
+            }
+        };
+        let descending = column.column.options.asc == Some(false);
+        index.columns.push(IndexPart { column: number, descending });
+    }
+    Ok(index)
+}
+
+/// Returns the text of an expression whose columns are named without their table, which may get
+/// another name.
+pub(super) fn unqualified(expr: &ast::Expr) -> String {
+    let mut expr = expr.clone();
+    let _ = ast::visit_expressions_mut(&mut expr, |part| {
+        if let ast::Expr::CompoundIdentifier(path) = part
+            && let Some(last) = path.pop()
+        {
+            *part = ast::Expr::Identifier(last);
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    expr.to_string()
+}
+
+/// Writes the entries of the last index for the existing rows.
+pub(super) async fn fill(cx: &mut Ddl<'_>, table: &Table) -> Result<(), SqlError> {
+    let Some(index) = table.indexes.last() else { return Ok(()) };
+    let mut bulk = Bulk::new(cx.engine.database().clone());
+    let mut cursor = all_rows(cx.txn, table);
+    let wanted = vec![true; table.columns.len()];
+    loop {
+        let found = cursor.next(cx.txn, table, &wanted, Lock::Shared, 4000).await?;
+        if found.is_empty() {
+            return bulk.finish(cx.txn).await;
+        }
+        for found in found {
+            let suffix = &found.key[kv::PREFIX..];
+            let Some(entry) = index.entry(&found.row, suffix)? else { continue };
+            let Entry { key, unique, value } = entry;
+            let entry = kv::to_key(key);
+            let (chunk, _) = bulk.chunk().await?;
+            if unique && chunk.get(&entry, Lock::Exclusive).await?.is_some() {
+                return Err(not_unique(table, index, &found.row));
+            }
+            chunk.put(entry, Some(kv::to_value(value)))?;
+            bulk.wrote(&found.row).await?;
+        }
+    }
+}
+
+pub(crate) fn not_unique(table: &Table, index: &Index, row: &[Datum]) -> SqlError {
+    let mut error = write::duplicate_of(table, index, row);
+    error.message = format!("could not create unique index \"{}\"", index.name);
+    error.detail = error.detail.map(|detail| detail.replace("already exists", "is duplicated"));
+    error
+}
+
+pub(super) async fn drop_index(
+    cx: &mut Ddl<'_>,
+    name: &str,
+    if_exists: bool,
+) -> Result<(), SqlError> {
+    let missing =
+        || SqlError::new(state::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
+    let relation = catalog::relation(cx.txn, name).await?;
+    let Some(relation) = relation.filter(|relation| relation.id != relation.table) else {
+        return if if_exists { Ok(()) } else { Err(missing()) };
+    };
+    let table =
+        catalog::table_by_id(cx.txn, &cx.engine.cache, relation.table, cx.clean, Lock::Exclusive)
+            .await?;
+    let old = table.ok_or_else(missing)?;
+    let mut table = (*old).clone();
+    let Some(at) = table.indexes.iter().position(|index| index.name == name) else {
+        return Err(SqlError::new(
+            "2BP01",
+            format!(
+                "cannot drop index {name} because constraint {name} on table {} requires it",
+                table.name
+            ),
+        ));
+    };
+    remove_index(cx, &mut table, at)?;
+    change(cx, &old, table)
+}
+
+pub(super) fn remove_index(cx: &mut Ddl<'_>, table: &mut Table, at: usize) -> Result<(), SqlError> {
+    let index = table.indexes.remove(at);
+    catalog::drop_storage(cx.txn, index.id)?;
+    Ok(cx.txn.put(kv::name_key(&index.name), None)?)
+}

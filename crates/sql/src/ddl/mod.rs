@@ -1,0 +1,227 @@
+//! CREATE, DROP, ALTER, TRUNCATE: changes of descriptors in the transaction of the statement.
+//!
+//! Dropping and truncating take constant time: the descriptor is deleted, or points to new storage,
+//! and the old storage is noted; VACUUM erases it. New storage is filled before it is published
+//! (see [`crate::bulk`]), so that no table is too large for it.
+
+mod alter;
+mod building;
+mod create;
+mod index;
+mod rows;
+
+pub(crate) use building::{Building, step};
+pub(crate) use index::not_unique;
+
+use crate::bulk::Ids;
+use crate::catalog::{self, Object, Table};
+use crate::clauses;
+use crate::engine::Engine;
+use crate::error::{SqlError, state};
+use crate::expr::Facts;
+use crate::kv;
+use crate::names;
+use crate::parse::Parsed;
+use crate::sequence::{self, Changed};
+use crate::statistics;
+use crate::work::Work;
+use alter::alter_table;
+use create::create_table;
+use index::{create_index, drop_index};
+use meridian_txn::{Database, Lock, SchemaVersion, Transaction};
+use sqlparser::ast::{self, ObjectType, Statement};
+use std::sync::Arc;
+
+/// A change of the catalog in a session's transaction.
+pub(crate) struct Ddl<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) txn: &'a mut dyn Transaction,
+    pub(crate) ids: Ids<'a>,
+    /// True if the transaction has not changed the catalog before.
+    pub(crate) clean: bool,
+    /// The number of the transaction's next row without a primary key.
+    pub(crate) row_number: &'a mut u64,
+    /// The sequences that the transaction has created or changed.
+    pub(crate) sequences: &'a mut Changed,
+    pub(crate) facts: &'a Facts,
+}
+
+impl<'a> Ddl<'a> {
+    /// Whatever happens in it, the transaction's reads of the catalog may be uncommitted from now
+    /// on.
+    fn of(
+        engine: &'a Engine,
+        database: &'a dyn Database,
+        work: &'a mut Work,
+        facts: &'a Facts,
+    ) -> Ddl<'a> {
+        let clean = work.clean;
+        work.catalog_changed();
+        let Work { txn, own, sequence, sequences, .. } = work;
+        let (txn, ids) = (txn.as_mut(), Ids { database, own });
+        Ddl { engine, txn, ids, clean, row_number: sequence, sequences, facts }
+    }
+
+    /// Returns the next id, for a table, an index or a sequence.
+    pub(crate) async fn next_id(&mut self) -> Result<u32, SqlError> {
+        self.ids.next(self.txn).await
+    }
+}
+
+pub(crate) async fn run(
+    engine: &Engine,
+    work: &mut Work,
+    facts: &Facts,
+    source: &Parsed,
+) -> Result<String, SqlError> {
+    let database = engine.database().clone();
+    let cx = &mut Ddl::of(engine, &*database, work, facts);
+    let statement = &source.statement;
+    if let Some(statement) = &source.sequence {
+        return sequence::run(cx, statement).await;
+    }
+    Ok(match statement {
+        Statement::CreateTable(create) => {
+            clauses::create_table(create)?;
+            create_table(cx, create).await?;
+            "CREATE TABLE".into()
+        }
+        Statement::CreateIndex(create) => {
+            create_index(cx, create).await?;
+            "CREATE INDEX".into()
+        }
+        Statement::AlterTable(alter) => {
+            clauses::alter_table(alter)?;
+            alter_table(cx, alter).await?;
+            "ALTER TABLE".into()
+        }
+        Statement::Truncate(truncate) => {
+            clauses::truncate(truncate)?;
+            for target in &truncate.table_names {
+                let old = open(cx, &target.name).await?;
+                let mut table = (*old).clone();
+                renew(cx, &mut table).await?;
+                change(cx, &old, table)?;
+                if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
+                    sequence::restart_owned(cx, &old).await?;
+                }
+            }
+            "TRUNCATE TABLE".into()
+        }
+        Statement::Drop {
+            object_type: ObjectType::Sequence, if_exists, names, cascade, ..
+        } => {
+            for name in names {
+                sequence::drop(cx, &names::relation(name)?, *if_exists, *cascade).await?;
+            }
+            "DROP SEQUENCE".into()
+        }
+        Statement::Drop { object_type: ObjectType::Table, if_exists, names, cascade, .. } => {
+            for name in names {
+                let folded = names::relation(name)?;
+                match catalog::table_by_name(
+                    cx.txn,
+                    &cx.engine.cache,
+                    &folded,
+                    cx.clean,
+                    Lock::Exclusive,
+                )
+                .await?
+                {
+                    Some(table) => drop_table(cx, &table, *cascade).await?,
+                    None if *if_exists => {}
+                    None => {
+                        return Err(SqlError::new(
+                            state::UNDEFINED_TABLE,
+                            format!("table \"{folded}\" does not exist"),
+                        ));
+                    }
+                }
+            }
+            "DROP TABLE".into()
+        }
+        Statement::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
+            for name in names {
+                drop_index(cx, &names::relation(name)?, *if_exists).await?;
+            }
+            "DROP INDEX".into()
+        }
+        other => {
+            let words = other.to_string();
+            let words: Vec<_> = words.split_whitespace().take(2).collect();
+            return Err(SqlError::unsupported(words.join(" ").to_uppercase()));
+        }
+    })
+}
+
+/// Loads a table that is about to change, and locks its version until this transaction ends.
+pub(crate) async fn open(cx: &mut Ddl<'_>, name: &ast::ObjectName) -> Result<Arc<Table>, SqlError> {
+    let folded = names::relation(name)?;
+    match catalog::table_by_name(cx.txn, &cx.engine.cache, &folded, cx.clean, Lock::Exclusive)
+        .await?
+    {
+        Some(table) => Ok(table),
+        None => crate::compile::table(cx.engine, cx.txn, cx.clean, name).await,
+    }
+}
+
+/// Writes a changed descriptor under a new version, and outdates the plans for the old version.
+pub(crate) fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlError> {
+    table.version += 1;
+    table.settle();
+    old.outdate(cx.txn, table.version, cx.ids.own)?;
+    catalog::put_table(cx.txn, table)
+}
+
+async fn drop_table(cx: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<(), SqlError> {
+    sequence::drop_owned(cx, table, cascade).await?;
+    table.outdate(cx.txn, SchemaVersion::GONE, cx.ids.own)?;
+    for index in table.primary.iter().chain(&table.indexes) {
+        cx.txn.put(kv::name_key(&index.name), None)?;
+    }
+    for index in &table.indexes {
+        catalog::drop_storage(cx.txn, index.id)?;
+    }
+    catalog::drop_storage(cx.txn, table.storage)?;
+    catalog::remove(cx.txn, &Object::Table(table.clone()))?;
+    statistics::forget(cx.txn, table.id)
+}
+
+/// Allocates new, empty storage for the rows and all indexes.
+async fn renew(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
+    catalog::drop_storage(cx.txn, table.storage)?;
+    statistics::forget(cx.txn, table.id)?;
+    table.storage = cx.next_id().await?;
+    for index in &mut table.indexes {
+        catalog::drop_storage(cx.txn, index.id)?;
+        index.id = cx.next_id().await?;
+        catalog::put_name(cx.txn, &index.name, index.id, table.id)?;
+    }
+    Ok(())
+}
+
+/// Returns an unused name: `table_column_key`, or with a number appended.
+pub(crate) async fn free_name(cx: &mut Ddl<'_>, wanted: String) -> Result<String, SqlError> {
+    let mut name = wanted.clone();
+    let mut number = 1;
+    while catalog::relation(cx.txn, &name).await?.is_some() {
+        name = format!("{wanted}{number}");
+        number += 1;
+    }
+    Ok(name)
+}
+
+/// Fails with 3F000 if a new relation is to be in another schema than `public`.
+pub(crate) fn check_schema(name: &str) -> Result<(), SqlError> {
+    match name.split_once('.') {
+        Some((schema, _)) => {
+            let message = format!("schema \"{schema}\" does not exist");
+            Err(SqlError::new(state::NO_SCHEMA, message))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn duplicate(name: &str) -> SqlError {
+    SqlError::new(state::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
+}
