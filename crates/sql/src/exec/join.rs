@@ -293,10 +293,9 @@ impl physical::Join {
         let mut goes_on = true;
         let next = match (current.rights, &mut *right) {
             (Rights::Running(mut running), Right::Dependent(known)) => {
-                let want = match (self.kind, &self.on) {
-                    (Kind::Semi | Kind::Anti | Kind::Mark, None) => 1,
-                    _ => CHUNK_ROWS,
-                };
+                let asks_existence =
+                    matches!((self.kind, &self.on), (Kind::Semi | Kind::Anti | Kind::Mark, None));
+                let want = if asks_existence { 1 } else { CHUNK_ROWS };
                 let before = cx.state.held.used();
                 let rows = running.operator.next(cx, want).await?;
                 running.held += cx.state.held.used().saturating_sub(before);
@@ -320,7 +319,9 @@ impl physical::Join {
                 if ended || !goes_on {
                     cx.state.held.free(running.held);
                 }
-                if ended && let Some(rows) = running.rows.take() {
+                // Where existence is all that is asked, the first row tells it.
+                let is_known = ended || asks_existence && !goes_on;
+                if is_known && let Some(rows) = running.rows.take() {
                     known.count += rows.len() + 1;
                     let bytes: usize = rows.iter().map(|row| weight(row)).sum();
                     cx.state.held.add(running.outer.len() + bytes + 64)?;
