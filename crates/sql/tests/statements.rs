@@ -445,6 +445,28 @@ fn a_change_ends_the_values_that_were_taken() {
     assert_eq!(run(s, "insert into t (x) values (1) returning id"), ["3", "INSERT 0 1"]);
 }
 
+/// A replay draws nothing that was drawn before another session restarted the sequence.
+#[test]
+fn a_replay_draws_no_value_from_before_a_restart() {
+    let (mut session, memory) = with_people();
+    let mut other = Session::new(session.engine().clone(), "other");
+    let s = &mut session;
+    run(s, "create sequence s start 1000 cache 1");
+    run(s, "select nextval('s'), nextval('s')");
+    let sql = "begin; insert into people values (nextval('s'), 'x', 1)";
+    assert_eq!(run(s, sql), ["BEGIN", "INSERT 0 1"]);
+    run(&mut other, "alter sequence s restart with 5000");
+    memory.abort_commits(1);
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, "select id from people where name = 'x'"), ["5000", "SELECT 1"]);
+    // A client that has seen the value is told.
+    let sql = "begin; insert into people values (nextval('s'), 'y', 1) returning id";
+    assert_eq!(run(s, sql), ["BEGIN", "5001", "INSERT 0 1"]);
+    run(&mut other, "alter sequence s restart with 9000");
+    memory.abort_commits(1);
+    assert!(run(s, "commit")[0].starts_with("40001"));
+}
+
 /// Volatile functions beside the calls are computed once.
 #[test]
 fn the_arguments_of_a_call_are_computed_once() {

@@ -31,12 +31,13 @@ const MOST_VALUES: u64 = 8192;
 /// and sees the same, and sets none again, since all of that has happened.
 pub(crate) type Drawn = BTreeMap<(u32, Effect), VecDeque<Run>>;
 
-/// Values at equal distances.
+/// Values at equal distances, of one version of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Run {
     first: i64,
     step: i64,
     count: u64,
+    version: u64,
 }
 
 /// The sequences that a transaction has created or changed.
@@ -95,9 +96,9 @@ struct Open {
 }
 
 /// Adds a value to those that were drawn.
-fn note(drawn: &mut Drawn, what: (u32, Effect), value: i64) {
+fn note(drawn: &mut Drawn, what: (u32, Effect), value: i64, version: u64) {
     let runs = drawn.entry(what).or_default();
-    if let Some(run) = runs.back_mut() {
+    if let Some(run) = runs.back_mut().filter(|run| run.version == version) {
         if run.count == 1 {
             run.step = value.wrapping_sub(run.first);
         }
@@ -106,13 +107,14 @@ fn note(drawn: &mut Drawn, what: (u32, Effect), value: i64) {
             return;
         }
     }
-    runs.push_back(Run { first: value, step: 0, count: 1 });
+    runs.push_back(Run { first: value, step: 0, count: 1, version });
 }
 
-/// Takes the first of the values that were drawn.
-fn again(drawn: &mut Drawn, what: (u32, Effect)) -> Option<i64> {
+/// Takes the first of the values that were drawn; none of another version, which may be handed out
+/// again since (RESTART).
+fn again(drawn: &mut Drawn, what: (u32, Effect), version: u64) -> Option<i64> {
     let runs = drawn.get_mut(&what)?;
-    let run = runs.front_mut()?;
+    let run = runs.front_mut().filter(|run| run.version == version)?;
     let value = run.first;
     (run.first, run.count) = (run.first.wrapping_add(run.step), run.count - 1);
     if run.count == 0 {
@@ -210,9 +212,9 @@ impl Sequences {
     }
 
     /// Hands out a value that was taken.
-    fn hand_out(&self, id: u32, value: i64) -> Datum {
+    fn hand_out(&self, id: u32, value: i64, version: u64) -> Datum {
         let mut state = self.state();
-        note(&mut state.drawn, (id, Effect::Next), value);
+        note(&mut state.drawn, (id, Effect::Next), value, version);
         state.last = Some(id);
         let open = state.open.entry(id).or_default();
         let shown = open.sequence.as_ref().map_or(value, |sequence| sequence.shown(value));
@@ -221,8 +223,8 @@ impl Sequences {
     }
 
     /// Takes the value of a call that the statement made before.
-    fn again(&self, what: (u32, Effect)) -> Option<i64> {
-        again(&mut self.state().again, what)
+    fn again(&self, what: (u32, Effect), version: u64) -> Option<i64> {
+        again(&mut self.state().again, what, version)
     }
 
     /// True if the open transaction reads and writes the sequence itself.
@@ -244,17 +246,17 @@ impl Sequences {
             let sequence = self.own(txn, of).await?;
             let (value, _) = sequence.take(read(txn, &sequence).await?, 1)?;
             write(txn, &sequence, value)?;
-            let mut state = self.state();
+            let (mut state, version) = (self.state(), sequence.version);
             state.own.insert(of.id, value);
             state.open.entry(of.id).or_default().sequence = Some(sequence);
             drop(state);
-            return Ok(self.hand_out(of.id, value.last));
-        }
-        if let Some(value) = self.again((of.id, Effect::Next)) {
-            return Ok(self.hand_out(of.id, value));
+            return Ok(self.hand_out(of.id, value.last, version));
         }
         // What was taken before a change is not handed out after it.
         let version = self.committed(of).await?.version;
+        if let Some(value) = self.again((of.id, Effect::Next), version) {
+            return Ok(self.hand_out(of.id, value, version));
+        }
         let taken = || {
             let mut state = self.state();
             let open = state.open.get_mut(&of.id)?;
@@ -262,12 +264,12 @@ impl Sequences {
             if is_current { open.block.pop() } else { None }
         };
         if let Some(value) = taken() {
-            return Ok(self.hand_out(of.id, value));
+            return Ok(self.hand_out(of.id, value, version));
         }
-        self.refill(of, txn.age()).await?;
+        let version = self.refill(of, txn.age()).await?;
         let value = self.state().open.get_mut(&of.id).and_then(|open| open.block.pop());
         let value = value.ok_or_else(|| SqlError::corrupted("a block without values"))?;
-        Ok(self.hand_out(of.id, value))
+        Ok(self.hand_out(of.id, value, version))
     }
 
     /// Reads a sequence that the open transaction has created or changed.
@@ -303,8 +305,8 @@ impl Sequences {
         }
     }
 
-    /// Takes a block of values in a transaction of its own.
-    async fn refill(&self, of: &Named<'_>, age: Age) -> Result<(), SqlError> {
+    /// Takes a block of values in a transaction of its own. Returns the version of the sequence.
+    async fn refill(&self, of: &Named<'_>, age: Age) -> Result<u64, SqlError> {
         let blocks = self.state().open.get(&of.id).map_or(0, |open| open.blocks);
         let (sequence, block) = self
             .change(of, age, true, |sequence, value| {
@@ -316,10 +318,10 @@ impl Sequences {
                 sequence.take(value, count)
             })
             .await?;
-        let mut state = self.state();
+        let (mut state, version) = (self.state(), sequence.version);
         let open = state.open.entry(of.id).or_default();
         (open.block, open.sequence, open.blocks) = (block, Some(sequence), blocks + 1);
-        Ok(())
+        Ok(version)
     }
 
     /// Changes the value of a committed sequence in a transaction of its own, which has the age of
@@ -395,11 +397,11 @@ impl Sequences {
             let value = to(&sequence)?;
             write(txn, &sequence, value)?;
             self.state().own.insert(of.id, value);
-        } else if self.again((of.id, Effect::Set)) != Some(last) {
+        } else if self.again((of.id, Effect::Set), 0) != Some(last) {
             self.change(of, txn.age(), false, |sequence, _| Ok((to(sequence)?, ()))).await?;
         }
         let mut state = self.state();
-        note(&mut state.drawn, (of.id, Effect::Set), last);
+        note(&mut state.drawn, (of.id, Effect::Set), last, 0);
         let open = state.open.entry(of.id).or_default();
         (open.block, open.blocks) = (Block::default(), 0);
         if is_called {
@@ -411,11 +413,11 @@ impl Sequences {
     async fn current(&self, txn: &mut dyn Transaction, of: &Named<'_>) -> Result<Datum, SqlError> {
         let own = self.state().changed.contains(&of.id);
         let sequence = if own { self.own(txn, of).await? } else { self.committed(of).await? };
-        let before = self.again((of.id, Effect::Current));
+        let before = self.again((of.id, Effect::Current), 0);
         let mut state = self.state();
         let value = before.or_else(|| state.open.get(&of.id).and_then(|open| open.current));
         if let Some(value) = value {
-            note(&mut state.drawn, (of.id, Effect::Current), value);
+            note(&mut state.drawn, (of.id, Effect::Current), value, 0);
             return Ok(Datum::Int8(value));
         }
         let message =
@@ -450,9 +452,9 @@ impl Sequences {
     async fn last(&self, txn: &mut dyn Transaction) -> Result<Datum, SqlError> {
         let undefined =
             || SqlError::new(state::NOT_IN_STATE, "lastval is not yet defined in this session");
-        let before = self.again((0, Effect::Last)).and_then(|id| u32::try_from(id).ok());
+        let before = self.again((0, Effect::Last), 0).and_then(|id| u32::try_from(id).ok());
         let id = before.or_else(|| self.state().last).ok_or_else(undefined)?;
-        note(&mut self.state().drawn, (0, Effect::Last), id.into());
+        note(&mut self.state().drawn, (0, Effect::Last), id.into(), 0);
         // It may have been dropped.
         match self.current(txn, &Named { id, name: "" }).await {
             Err(error) if error.sqlstate == state::UNDEFINED_TABLE => Err(undefined()),
