@@ -23,6 +23,7 @@ use crate::work::Work;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -306,7 +307,7 @@ async fn step<T>(relations: usize, f: impl FnOnce() -> T) -> T {
 struct Named {
     tables: Vec<ast::ObjectName>,
     /// The literals that name sequences.
-    literals: Vec<String>,
+    literals: BTreeSet<String>,
     hidden: Vec<String>,
     /// The number of tables, queries and their sides, and of windows: the deepest that a plan of
     /// the statement may be.
@@ -336,7 +337,7 @@ impl ast::Visitor for Named {
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
         self.relations += usize::from(limits::is_window(expr));
         if let Some(literal) = sequence::literal_of(expr) {
-            self.literals.push(literal.to_owned());
+            self.literals.insert(literal.to_owned());
         }
         ControlFlow::Continue(())
     }

@@ -4,10 +4,11 @@ use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
+use crate::effects;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Facts, Scope};
 use crate::response::Response;
-use crate::sequence::{self, Drawn};
+use crate::sequence::Drawn;
 use crate::session::Session;
 use crate::work::Work;
 use crate::{bind, compile, write};
@@ -95,7 +96,8 @@ impl Session {
             catalog: None,
             effects: None,
         };
-        self.facts.sequences.begin_statement(&work.sequences, false, None, Drawn::new());
+        let lock_timeout = self.facts.settings.timeout("lock_timeout");
+        self.facts.sequences.begin_statement(&work.sequences, false, lock_timeout, Drawn::new());
         let mut defaults = vec![Datum::Null; table.columns.len()];
         let mut computed = Vec::new();
         for (at, expr) in bind::Binder::new(&[]).defaults(&table)?.into_iter().enumerate() {
@@ -256,7 +258,7 @@ impl Copying {
             let scope = Scope { params: &[], now_us, session: facts, catalog: None, effects: None };
             for (column, expr) in &self.computed {
                 let exprs = std::slice::from_ref(expr);
-                let values = sequence::evaluate(exprs, &[], &scope, work.txn.as_mut()).await?;
+                let values = effects::evaluate(exprs, &[], &scope, work.txn.as_mut()).await?;
                 row.splice(*column..=*column, values);
             }
         }
@@ -264,12 +266,12 @@ impl Copying {
             Some(bulk) => {
                 let (txn, highest) = bulk.chunk().await?;
                 let clash =
-                    write::insert_above(txn, &table, &row, &mut work.sequence, Some(highest))
+                    write::insert_above(txn, &table, &row, &mut work.row_number, Some(highest))
                         .await?;
                 bulk.wrote(&row).await?;
                 clash
             }
-            None => write::insert(work.txn.as_mut(), &table, &row, &mut work.sequence).await?,
+            None => write::insert(work.txn.as_mut(), &table, &row, &mut work.row_number).await?,
         };
         if let Some(clash) = clash {
             return Err(write::duplicate(&table, clash.index, &row));

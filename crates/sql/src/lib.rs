@@ -55,6 +55,7 @@ mod datum;
 mod ddl;
 mod dialect;
 mod dml;
+mod effects;
 #[cfg(test)]
 mod encoding_tests;
 mod engine;

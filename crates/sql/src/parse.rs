@@ -1,7 +1,6 @@
 //! Parses text to statements: splits it at semicolons, cuts off clauses that the parser does not
 //! know, and parses the rest.
 
-use crate::bind::Overriding;
 use crate::carried;
 use crate::clauses;
 use crate::datetime;
@@ -57,6 +56,15 @@ impl Drop for Parsed {
             stack::with_room_if_deep(self.levels, || drop(statement));
         }
     }
+}
+
+/// The clause OVERRIDING of INSERT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overriding {
+    /// Identity columns take the values that are given.
+    System,
+    /// They take the values of their sequences.
+    User,
 }
 
 /// The protocol of a new database.

@@ -758,7 +758,8 @@ async fn run_plan(
 ) -> Result<(Vec<Vec<Datum>>, bool, &'static str), SqlError> {
     match plan {
         Plan::Insert(insert) => {
-            let changed = insert.run(work.txn.as_mut(), scope, &mut work.sequence, actuals).await?;
+            let changed =
+                insert.run(work.txn.as_mut(), scope, &mut work.row_number, actuals).await?;
             work.has_changed(insert.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, "INSERT"))

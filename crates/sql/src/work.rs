@@ -57,7 +57,8 @@ pub(crate) struct Work {
     pub(crate) scope: Scope,
     /// True if the shards of declared reads negotiate the timestamp first.
     pub(crate) negotiates: bool,
-    pub(crate) sequence: u64,
+    /// The number of its next row in a table without a primary key.
+    pub(crate) row_number: u64,
     /// Names, points, and the numbers of sequences that were changed before.
     pub(crate) savepoints: Vec<(String, Savepoint, usize)>,
     pub(crate) journal: Vec<Step>,
@@ -92,7 +93,7 @@ impl Work {
             ran: false,
             scope: Scope::Open,
             negotiates: false,
-            sequence: 0,
+            row_number: 0,
             savepoints: Vec::new(),
             journal: Vec::new(),
             levels: 0,
@@ -198,7 +199,7 @@ impl Work {
 
     pub(crate) fn savepoint(&mut self, name: &str) {
         let point = self.txn.savepoint();
-        self.savepoints.push((name.into(), point, self.sequences.sequences.len()));
+        self.savepoints.push((name.into(), point, self.sequences.ids.len()));
         self.journal.push(Step::Savepoint(name.into()));
     }
 
@@ -236,12 +237,12 @@ impl Work {
         Ok(())
     }
 
-    /// Records a statement for a replay.
     /// True if nothing has run in it, so that another one can take its place.
     pub(crate) fn is_untouched(&self) -> bool {
         !self.ran && !self.settled && self.journal.is_empty()
     }
 
+    /// Records a statement for a replay.
     pub(crate) fn record(
         &mut self,
         compiled: &Arc<Compiled>,

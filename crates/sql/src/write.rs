@@ -20,13 +20,13 @@ pub(crate) struct Clash {
 
 /// Returns a key for a row of a table without a primary key. The transaction's age is unique, so
 /// that no shared counter is needed.
-pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, sequence: &mut u64) -> Vec<u8> {
+pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, row_number: &mut u64) -> Vec<u8> {
     let age = txn.age();
     let mut out = kv::storage_prefix(table.storage);
-    for part in [age.began_ns, age.node.into(), age.number, *sequence] {
+    for part in [age.began_ns, age.node.into(), age.number, *row_number] {
         key::write(&Datum::Int8(part as i64), false, &mut out);
     }
-    *sequence += 1;
+    *row_number += 1;
     out
 }
 
@@ -97,9 +97,9 @@ pub(crate) async fn insert(
     txn: &mut dyn Transaction,
     table: &Table,
     row: &[Datum],
-    sequence: &mut u64,
+    row_number: &mut u64,
 ) -> Result<Option<Clash>, SqlError> {
-    insert_above(txn, table, row, sequence, None).await
+    insert_above(txn, table, row, row_number, None).await
 }
 
 /// Inserts a row into storage that has no key above `highest`: rows in the order of their keys need
@@ -108,7 +108,7 @@ pub(crate) async fn insert_above(
     txn: &mut dyn Transaction,
     table: &Table,
     row: &[Datum],
-    sequence: &mut u64,
+    row_number: &mut u64,
     highest: Option<&mut Option<Key>>,
 ) -> Result<Option<Clash>, SqlError> {
     check_nulls(table, row)?;
@@ -124,7 +124,7 @@ pub(crate) async fn insert_above(
             }
             key
         }
-        None => kv::to_key(hidden_key(table, txn, sequence)),
+        None => kv::to_key(hidden_key(table, txn, row_number)),
     };
     let suffix = &key[kv::PREFIX..];
     let mut entries = Vec::with_capacity(table.indexes.len());

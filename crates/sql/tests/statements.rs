@@ -445,6 +445,54 @@ fn a_change_ends_the_values_that_were_taken() {
     assert_eq!(run(s, "insert into t (x) values (1) returning id"), ["3", "INSERT 0 1"]);
 }
 
+/// On another node, too, inserts take no value from before a change; a `nextval` that was prepared
+/// before it may.
+#[test]
+fn a_change_on_another_node_ends_values_for_inserts() {
+    let (mut session, memory) = with_people();
+    let engine = Arc::new(Engine::new("meridian", Arc::new(memory.clone())));
+    let mut elsewhere = Session::new(engine, "elsewhere");
+    let (s, other) = (&mut session, &mut elsewhere);
+    run(s, "create table t (id serial, x int)");
+    assert_eq!(run(other, "insert into t (x) values (1) returning id"), ["1", "INSERT 0 1"]);
+    block_on(other.parse("n", "select nextval('t_id_seq')", &[])).unwrap();
+    run(s, "alter sequence t_id_seq restart with 500");
+    assert_eq!(run(s, "insert into t (x) values (2) returning id"), ["500", "INSERT 0 1"]);
+    other.bind("", "n", vec![]).unwrap();
+    let said = block_on(other.execute("", 0)).unwrap();
+    let two = vec![meridian_sql::Datum::Int8(2)];
+    assert!(matches!(said, Response::Rows { rows, .. } if rows == [two]));
+    block_on(other.sync()).unwrap();
+    assert_eq!(run(other, "insert into t (x) values (3) returning id"), ["532", "INSERT 0 1"]);
+}
+
+/// A sequence that a statement names many times is looked up once.
+#[test]
+fn a_sequence_is_looked_up_once_for_a_statement() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    run(s, "create sequence s cache 1000; create table t (a bigint)");
+    run(s, "insert into t values (nextval('s'))");
+    let mut insert = |rows: usize| {
+        let before = memory.requests();
+        let rows = vec!["(nextval('s'))"; rows].join(", ");
+        run(s, &format!("insert into t values {rows}"));
+        memory.requests() - before
+    };
+    assert_eq!(insert(50), insert(5));
+}
+
+/// A sequence is no table that rows may be copied into.
+#[test]
+fn a_sequence_takes_no_rows() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    run(s, "create sequence s");
+    for sql in ["copy s from stdin", "insert into s values (1, 0, true)", "delete from s"] {
+        assert!(run(s, sql)[0].starts_with("42809"), "{sql}");
+    }
+}
+
 /// A replay draws nothing that was drawn before another session restarted the sequence.
 #[test]
 fn a_replay_draws_no_value_from_before_a_restart() {

@@ -276,7 +276,7 @@ impl Binder {
             if let ast::Expr::Subquery(_) = nested(value)
                 && let ast::AssignmentTarget::Tuple(_) = target
             {
-                columns.iter().try_for_each(|column| check_updatable(table, *column, true))?;
+                columns.iter().try_for_each(|column| check_updatable(table, *column))?;
             }
             if let ast::AssignmentTarget::ColumnName(_) = target {
                 out.push((columns[0], self.bind_new_value(value, table, columns[0])?));

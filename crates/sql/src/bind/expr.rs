@@ -167,7 +167,7 @@ impl Binder {
     fn bind_inner(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
         let boolean = |expr| Typed::of(expr, Type::Bool);
         Ok(match expr {
-            ast::Expr::Identifier(ident) if is_default(ident) => {
+            ast::Expr::Identifier(_) if is_default(expr) => {
                 return Err(SqlError::new(state::SYNTAX, "DEFAULT is not allowed in this context"));
             }
             ast::Expr::Identifier(ident) => match self.resolve(None, ident) {

@@ -2,14 +2,15 @@
 
 use super::on_conflict::OnConflict;
 use super::query::Query;
-use super::target::{assigned_column, check_insertable, is_default, nested, target_columns};
-use super::{Binder, Objects, Overriding, Relation};
+use super::target::{assigned_column, check_insertable, is_default, target_columns};
+use super::{Binder, Objects, Relation};
 use crate::catalog::Table;
 use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, Rel};
 use crate::names;
+use crate::parse::Overriding;
 use crate::response::Column;
 use crate::types::Type;
 use sqlparser::ast::{self, SetExpr};
@@ -293,11 +294,9 @@ impl Binder {
             let mut made = defaults.clone();
             self.begin_clause("VALUES", false);
             for (value, column) in row.iter().zip(targets) {
-                let is_given =
-                    !matches!(nested(value), ast::Expr::Identifier(ident) if is_default(ident));
                 match (table.columns[*column].identity, overriding) {
                     (Some(_), Some(Overriding::User)) => continue,
-                    (_, None) if is_given => check_insertable(table, *column)?,
+                    (_, None) if !is_default(value) => check_insertable(table, *column)?,
                     _ => {}
                 }
                 made[*column] = self.bind_value(value, table, *column)?;

@@ -73,15 +73,6 @@ impl From<Vec<Arc<Table>>> for Objects {
     }
 }
 
-/// The clause OVERRIDING of INSERT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overriding {
-    /// Identity columns take the values that are given.
-    System,
-    /// They take the values of their sequences.
-    User,
-}
-
 /// A column of the statement, by its id.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnInfo {

@@ -53,9 +53,10 @@ pub(super) fn nested(expr: &ast::Expr) -> &ast::Expr {
     }
 }
 
-/// True if a name is the key word DEFAULT.
-pub(super) fn is_default(ident: &ast::Ident) -> bool {
-    ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")
+/// True if a value is the key word DEFAULT.
+pub(super) fn is_default(value: &ast::Expr) -> bool {
+    matches!(nested(value), ast::Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
 /// Returns the column that the first part of a name names; other parts would be fields of it.
@@ -70,13 +71,9 @@ pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Result<u
 }
 
 /// Fails with 428C9 if UPDATE gives a value to an identity column which is generated always.
-pub(super) fn check_updatable(
-    table: &Table,
-    column: usize,
-    is_given: bool,
-) -> Result<(), SqlError> {
+pub(super) fn check_updatable(table: &Table, column: usize) -> Result<(), SqlError> {
     let column = &table.columns[column];
-    if !is_given || column.identity != Some(Identity::Always) {
+    if column.identity != Some(Identity::Always) {
         return Ok(());
     }
     let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
@@ -120,9 +117,9 @@ impl Binder {
         table: &Table,
         column: usize,
     ) -> Result<Expr, SqlError> {
-        match nested(value) {
-            ast::Expr::Identifier(ident) if is_default(ident) => self.default_of(table, column),
-            _ => self.bind_for(value, table, column),
+        match is_default(value) {
+            true => self.default_of(table, column),
+            false => self.bind_for(value, table, column),
         }
     }
 
@@ -134,8 +131,9 @@ impl Binder {
         table: &Table,
         column: usize,
     ) -> Result<Expr, SqlError> {
-        let is_given = !matches!(nested(value), ast::Expr::Identifier(ident) if is_default(ident));
-        check_updatable(table, column, is_given)?;
+        if !is_default(value) {
+            check_updatable(table, column)?;
+        }
         self.bind_value(value, table, column)
     }
 

@@ -389,8 +389,8 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Rejects clauses of TRUNCATE other than its tables. No sequence belongs to a table, and no
-/// foreign key refers to it.
+/// Rejects clauses of TRUNCATE other than its tables and RESTART IDENTITY. No foreign key refers to
+/// a table, so that CASCADE has nothing to do.
 pub(crate) fn truncate(truncate: &Truncate) -> Result<(), SqlError> {
     let Truncate {
         table_names: _,

@@ -3,7 +3,8 @@
 use super::create::{Given, add_unique, column_def, set_primary};
 use super::index::{fill, parts};
 use super::rows::{move_rows, refuse_nulls};
-use super::{Ddl, change, duplicate, open, renew};
+use super::stored::stored;
+use super::{Ddl, change, duplicate, open, renew, sequences};
 use crate::bind::{self, Binder};
 use crate::catalog;
 use crate::clauses;
@@ -11,7 +12,6 @@ use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names;
 use crate::parse;
-use crate::sequence;
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
 
 pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Result<(), SqlError> {
@@ -69,7 +69,7 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
                     table.settle();
                     if let Some(Given { identity, options }) = given {
                         let at = table.columns.len() - 1;
-                        sequence::give(cx, &mut table, at, identity, &options).await?;
+                        sequences::give(cx, &mut table, at, identity, &options).await?;
                     }
                     renew(cx, &mut table).await?;
                     move_rows(cx, &old, &table).await?;
@@ -96,7 +96,7 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
                 }
                 match op {
                     AlterColumnOperation::SetDefault { value } => {
-                        let text = sequence::stored(cx, value).await?;
+                        let text = stored(cx, value).await?;
                         table.columns[column].default = Some(text);
                     }
                     AlterColumnOperation::DropDefault => table.columns[column].default = None,

@@ -1,7 +1,8 @@
 //! CREATE TABLE: columns and keys.
 
 use super::index::{add_index, parts};
-use super::{Ddl, check_schema, duplicate, free_name};
+use super::stored::stored;
+use super::{Ddl, check_schema, duplicate, free_name, sequences};
 use crate::bind::Binder;
 use crate::catalog::{self, ColumnDef, Identity, Table};
 use crate::error::{SqlError, state};
@@ -37,7 +38,7 @@ pub(super) async fn create_table(
     catalog::put_name(cx.txn, &name, id, id)?;
     for (at, given) in given.into_iter().enumerate() {
         if let Some(Given { identity, options }) = given {
-            sequence::give(cx, &mut table, at, identity, &options).await?;
+            sequences::give(cx, &mut table, at, identity, &options).await?;
         }
     }
     Binder::new(&[]).defaults(&table)?;
@@ -118,7 +119,7 @@ pub(super) async fn column_def(
             ColumnOption::Default(_) if given.is_some() || column.default.is_some() => {
                 return Err(wrong(&column, "multiple default values specified"));
             }
-            ColumnOption::Default(expr) => column.default = Some(sequence::stored(cx, expr).await?),
+            ColumnOption::Default(expr) => column.default = Some(stored(cx, expr).await?),
             ColumnOption::DialectSpecific(tokens) => {
                 if column.default.is_some() || serial.is_some() {
                     return Err(wrong(&column, "both default and identity specified"));
@@ -127,7 +128,7 @@ pub(super) async fn column_def(
                     return Err(wrong(&column, "multiple identity specifications"));
                 }
                 let (always, options) = sequence::identity(tokens)?;
-                given = Some(Given { identity: Some(sequence::kind(always)), options });
+                given = Some(Given { identity: Some(sequences::kind(always)), options });
             }
             ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::Collation(_) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),

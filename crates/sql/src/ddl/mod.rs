@@ -9,6 +9,8 @@ mod building;
 mod create;
 mod index;
 mod rows;
+mod sequences;
+mod stored;
 
 pub(crate) use building::{Building, step};
 pub(crate) use index::not_unique;
@@ -22,7 +24,7 @@ use crate::expr::Facts;
 use crate::kv;
 use crate::names;
 use crate::parse::Parsed;
-use crate::sequence::{self, Changed};
+use crate::sequence::Changed;
 use crate::statistics;
 use crate::work::Work;
 use alter::alter_table;
@@ -57,13 +59,13 @@ impl<'a> Ddl<'a> {
     ) -> Ddl<'a> {
         let clean = work.clean;
         work.catalog_changed();
-        let Work { txn, own, sequence, sequences, .. } = work;
+        let Work { txn, own, row_number, sequences, .. } = work;
         let (txn, ids) = (txn.as_mut(), Ids { database, own });
-        Ddl { engine, txn, ids, clean, row_number: sequence, sequences, facts }
+        Ddl { engine, txn, ids, clean, row_number, sequences, facts }
     }
 
     /// Returns the next id, for a table, an index or a sequence.
-    pub(crate) async fn next_id(&mut self) -> Result<u32, SqlError> {
+    async fn next_id(&mut self) -> Result<u32, SqlError> {
         self.ids.next(self.txn).await
     }
 }
@@ -78,7 +80,7 @@ pub(crate) async fn run(
     let cx = &mut Ddl::of(engine, &*database, work, facts);
     let statement = &source.statement;
     if let Some(statement) = &source.sequence {
-        return sequence::run(cx, statement).await;
+        return sequences::run(cx, statement).await;
     }
     Ok(match statement {
         Statement::CreateTable(create) => {
@@ -103,7 +105,7 @@ pub(crate) async fn run(
                 renew(cx, &mut table).await?;
                 change(cx, &old, table)?;
                 if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
-                    sequence::restart_owned(cx, &old).await?;
+                    sequences::restart_owned(cx, &old).await?;
                 }
             }
             "TRUNCATE TABLE".into()
@@ -112,7 +114,7 @@ pub(crate) async fn run(
             object_type: ObjectType::Sequence, if_exists, names, cascade, ..
         } => {
             for name in names {
-                sequence::drop(cx, &names::relation(name)?, *if_exists, *cascade).await?;
+                sequences::drop(cx, &names::relation(name)?, *if_exists, *cascade).await?;
             }
             "DROP SEQUENCE".into()
         }
@@ -155,7 +157,7 @@ pub(crate) async fn run(
 }
 
 /// Loads a table that is about to change, and locks its version until this transaction ends.
-pub(crate) async fn open(cx: &mut Ddl<'_>, name: &ast::ObjectName) -> Result<Arc<Table>, SqlError> {
+async fn open(cx: &mut Ddl<'_>, name: &ast::ObjectName) -> Result<Arc<Table>, SqlError> {
     let folded = names::relation(name)?;
     match catalog::table_by_name(cx.txn, &cx.engine.cache, &folded, cx.clean, Lock::Exclusive)
         .await?
@@ -166,7 +168,7 @@ pub(crate) async fn open(cx: &mut Ddl<'_>, name: &ast::ObjectName) -> Result<Arc
 }
 
 /// Writes a changed descriptor under a new version, and outdates the plans for the old version.
-pub(crate) fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlError> {
+fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlError> {
     table.version += 1;
     table.settle();
     old.outdate(cx.txn, table.version, cx.ids.own)?;
@@ -174,7 +176,7 @@ pub(crate) fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<
 }
 
 async fn drop_table(cx: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<(), SqlError> {
-    sequence::drop_owned(cx, table, cascade).await?;
+    sequences::drop_owned(cx, table, cascade).await?;
     table.outdate(cx.txn, SchemaVersion::GONE, cx.ids.own)?;
     for index in table.primary.iter().chain(&table.indexes) {
         cx.txn.put(kv::name_key(&index.name), None)?;
@@ -201,7 +203,7 @@ async fn renew(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
 }
 
 /// Returns an unused name: `table_column_key`, or with a number appended.
-pub(crate) async fn free_name(cx: &mut Ddl<'_>, wanted: String) -> Result<String, SqlError> {
+async fn free_name(cx: &mut Ddl<'_>, wanted: String) -> Result<String, SqlError> {
     let mut name = wanted.clone();
     let mut number = 1;
     while catalog::relation(cx.txn, &name).await?.is_some() {
@@ -212,7 +214,7 @@ pub(crate) async fn free_name(cx: &mut Ddl<'_>, wanted: String) -> Result<String
 }
 
 /// Fails with 3F000 if a new relation is to be in another schema than `public`.
-pub(crate) fn check_schema(name: &str) -> Result<(), SqlError> {
+fn check_schema(name: &str) -> Result<(), SqlError> {
     match name.split_once('.') {
         Some((schema, _)) => {
             let message = format!("schema \"{schema}\" does not exist");
@@ -222,6 +224,6 @@ pub(crate) fn check_schema(name: &str) -> Result<(), SqlError> {
     }
 }
 
-pub(crate) fn duplicate(name: &str) -> SqlError {
+fn duplicate(name: &str) -> SqlError {
     SqlError::new(state::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
 }

@@ -7,11 +7,11 @@ use crate::bind::Binder;
 use crate::bulk::Bulk;
 use crate::catalog::Table;
 use crate::datetime;
+use crate::effects;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::kv;
 use crate::scan::Cursor;
-use crate::sequence;
 use crate::write;
 use meridian_txn::{Lock, Transaction};
 
@@ -32,7 +32,7 @@ pub(super) async fn move_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table) -> Res
         for found in found {
             let mut row = found.row;
             let missing = &defaults[row.len()..];
-            row.extend(sequence::evaluate(missing, &[], &scope, cx.txn).await?);
+            row.extend(effects::evaluate(missing, &[], &scope, cx.txn).await?);
             if let Some(column) = new
                 .columns
                 .iter()

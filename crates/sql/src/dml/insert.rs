@@ -8,7 +8,7 @@ use crate::error::{SqlError, state};
 use crate::explain::Actuals;
 use crate::expr::{Expr, Scope};
 use crate::response::Column;
-use crate::{kv, normalize, physical, sequence, write};
+use crate::{effects, kv, normalize, physical, write};
 use meridian_mvcc::Key;
 use meridian_txn::Transaction;
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ pub(crate) struct Insert {
 /// The state of a running INSERT.
 struct Running<'a> {
     scope: &'a Scope<'a>,
-    sequence: &'a mut u64,
+    row_number: &'a mut u64,
     changed: Changed,
     /// The rows that ON CONFLICT DO UPDATE has written: none may be written twice.
     touched: BTreeSet<Key>,
@@ -77,15 +77,15 @@ impl Insert {
         &self,
         txn: &mut dyn Transaction,
         scope: &Scope<'_>,
-        sequence: &mut u64,
+        row_number: &mut u64,
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let (changed, touched) = (Changed::default(), BTreeSet::new());
-        let mut running = Running { scope, sequence, changed, touched };
+        let mut running = Running { scope, row_number, changed, touched };
         match &self.source {
             Source::Values(rows) => {
                 for row in rows {
-                    let row = sequence::evaluate(row, &[], scope, txn).await?;
+                    let row = effects::evaluate(row, &[], scope, txn).await?;
                     self.insert(txn, row, Vec::new(), &mut running).await?;
                 }
             }
@@ -113,7 +113,7 @@ impl Insert {
             None => None,
             Some(Returning { exprs: None, .. }) => Some(computed),
             Some(Returning { exprs: Some(exprs), .. }) => {
-                Some(sequence::evaluate(exprs, row, running.scope, txn).await?)
+                Some(effects::evaluate(exprs, row, running.scope, txn).await?)
             }
         };
         running.changed.add(returned);
@@ -154,8 +154,8 @@ impl Insert {
         running: &mut Running<'_>,
     ) -> Result<(), SqlError> {
         let table = &*self.table;
-        let mut own = *running.sequence;
-        let Some(clash) = write::insert(txn, table, &row, running.sequence).await? else {
+        let mut own = *running.row_number;
+        let Some(clash) = write::insert(txn, table, &row, running.row_number).await? else {
             if let OnConflict::Update(_) = &self.conflict {
                 let key =
                     table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
@@ -217,8 +217,8 @@ async fn new_values(
         (NewValues::Exprs { values, filter }, _) => {
             let both = [old, row].concat();
             match filter {
-                Some(filter) if !sequence::filter(filter, &both, scope, txn).await? => Ok(None),
-                _ => sequence::evaluate(values, &both, scope, txn).await.map(Some),
+                Some(filter) if !effects::holds(filter, &both, scope, txn).await? => Ok(None),
+                _ => effects::evaluate(values, &both, scope, txn).await.map(Some),
             }
         }
         (NewValues::Computed, [Datum::Bool(true), Datum::Bool(true), values @ ..]) => {

@@ -22,12 +22,12 @@ mod window;
 mod with;
 
 use crate::datum::Datum;
+use crate::effects;
 use crate::error::SqlError;
 use crate::explain::Actuals;
 use crate::expr::{self, Expr, Facts, Scope};
 use crate::memory::{Held, weight};
 use crate::physical::{Node, Op, Query};
-use crate::sequence;
 use crate::stack;
 use crate::system::{self, Catalog};
 use crate::turn::Turn;
@@ -82,13 +82,13 @@ impl Context<'_> {
     /// Evaluates expressions over a row, whose functions may have effects.
     async fn evaluate(&mut self, exprs: &[Expr], row: &[Datum]) -> Result<Row, SqlError> {
         let scope = self.state.scope(self.now_us, self.facts);
-        sequence::evaluate(exprs, row, &scope, self.txn).await
+        effects::evaluate(exprs, row, &scope, self.txn).await
     }
 
     /// True if a condition, whose functions may have effects, is true for a row.
     async fn holds(&mut self, condition: &Expr, row: &[Datum]) -> Result<bool, SqlError> {
         let scope = self.state.scope(self.now_us, self.facts);
-        sequence::filter(condition, row, &scope, self.txn).await
+        effects::holds(condition, row, &scope, self.txn).await
     }
 
     /// Takes memory for a row until the query ends.

@@ -1,11 +1,11 @@
 //! Operators that hold no rows: values, filters, projections, limits.
 
 use super::{CHUNK_BYTES, Context, Operator, Row, evaluate};
+use crate::effects;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::memory::weight;
 use crate::physical::{Node, Op};
-use crate::sequence;
 use meridian_txn::Future;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Operator for Values {
             let (mut made, mut bytes) = (Vec::new(), 0);
             for row in rows.iter().skip(self.at).take(want) {
                 made.push(cx.evaluate(row, &[]).await?);
-                if row.iter().any(sequence::has_effects) {
+                if row.iter().any(effects::has_effects) {
                     break;
                 }
                 bytes += made.last().map_or(0, |row| weight(row));
@@ -58,7 +58,7 @@ pub(super) struct Filter {
 impl Filter {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
         let has_effects =
-            matches!(&plan.op, Op::Filter { condition, .. } if sequence::has_effects(condition));
+            matches!(&plan.op, Op::Filter { condition, .. } if effects::has_effects(condition));
         Filter { input, plan, has_effects }
     }
 }
@@ -110,7 +110,7 @@ pub(super) struct Project {
 impl Project {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
         let has_effects = matches!(&plan.op, Op::Project { outputs, .. }
-            if outputs.iter().any(sequence::has_effects));
+            if outputs.iter().any(effects::has_effects));
         Project { input, plan, waiting: Vec::new().into_iter(), has_effects }
     }
 }

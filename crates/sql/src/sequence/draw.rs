@@ -1,16 +1,12 @@
-//! Hands out values: the functions `nextval`, `currval`, `lastval` and `setval`.
-//!
-//! They wait for others, as no function of an expression can. So an expression that calls them is
-//! evaluated several times: each time up to a call whose value is not known yet; the executor makes
-//! the call, notes its value, and evaluates again. Their order is that of PostgreSQL, and a branch
-//! of CASE that is not taken draws nothing.
+//! Hands out values: what the functions `nextval`, `currval`, `lastval` and `setval` do. They wait
+//! for others, so that the executor calls them ([`crate::effects`]).
 
 use super::{Block, Sequence, Value};
 use crate::catalog::{self, Object};
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart, state};
-use crate::expr::{Expr, Facts, Scope};
+use crate::expr::Facts;
 use crate::function::Effect;
 use crate::kv;
 use crate::run::unknown;
@@ -43,7 +39,7 @@ pub(crate) struct Run {
 /// The sequences that a transaction has created or changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changed {
-    pub(crate) sequences: Vec<u32>,
+    pub(crate) ids: Vec<u32>,
     /// Those whose change was rolled back to a savepoint.
     pub(crate) lost: Vec<u32>,
 }
@@ -51,8 +47,8 @@ pub(crate) struct Changed {
 impl Changed {
     /// Rolls back to the number of sequences at a savepoint.
     pub(crate) fn roll_back(&mut self, to: usize) {
-        let undone = self.sequences.split_off(to.min(self.sequences.len()));
-        let kept = &self.sequences;
+        let undone = self.ids.split_off(to.min(self.ids.len()));
+        let kept = &self.ids;
         self.lost.extend(undone.into_iter().filter(|id| !kept.contains(id)));
     }
 }
@@ -147,9 +143,9 @@ impl Sequences {
     ) {
         let mut state = self.state();
         let State { own, changed: known, lost, .. } = &mut *state;
-        known.clone_from(&changed.sequences);
+        known.clone_from(&changed.ids);
         lost.clone_from(&changed.lost);
-        own.retain(|id, _| changed.sequences.contains(id));
+        own.retain(|id, _| changed.ids.contains(id));
         (state.reads_only, state.lock_timeout) = (reads_only, lock_timeout);
         state.drawn.clear();
         state.again = again;
@@ -183,7 +179,7 @@ impl Sequences {
         changed: &Changed,
     ) -> Result<(), SqlError> {
         let mut state = self.state();
-        state.own.retain(|id, _| changed.sequences.contains(id));
+        state.own.retain(|id, _| changed.ids.contains(id));
         for (id, value) in &state.own {
             let key = kv::to_key(kv::storage_prefix(*id));
             txn.put(key, Some(kv::to_value(value.encode())))?;
@@ -244,8 +240,8 @@ impl Sequences {
     async fn next(&self, txn: &mut dyn Transaction, of: &Named<'_>) -> Result<Datum, SqlError> {
         if self.is_changed(of)? {
             let sequence = self.own(txn, of).await?;
-            let (value, _) = sequence.take(read(txn, &sequence).await?, 1)?;
-            write(txn, &sequence, value)?;
+            let (value, _) = sequence.take(sequence.read(txn).await?, 1)?;
+            sequence.write(txn, value)?;
             let (mut state, version) = (self.state(), sequence.version);
             state.own.insert(of.id, value);
             state.open.entry(of.id).or_default().sequence = Some(sequence);
@@ -342,8 +338,8 @@ impl Sequences {
             txn.planned_for(SchemaVersion { table: sequence.id, version: sequence.version });
             txn.set_lock_timeout(self.state().lock_timeout);
             let changed = async {
-                let (value, made) = how(&sequence, read(txn.as_mut(), &sequence).await?)?;
-                write(txn.as_mut(), &sequence, value)?;
+                let (value, made) = how(&sequence, sequence.read(txn.as_mut()).await?)?;
+                sequence.write(txn.as_mut(), value)?;
                 Ok::<_, SqlError>(made)
             };
             let outcome = match changed.await {
@@ -395,7 +391,7 @@ impl Sequences {
         if self.is_changed(of)? {
             let sequence = self.own(txn, of).await?;
             let value = to(&sequence)?;
-            write(txn, &sequence, value)?;
+            sequence.write(txn, value)?;
             self.state().own.insert(of.id, value);
         } else if self.again((of.id, Effect::Set), 0) != Some(last) {
             self.change(of, txn.age(), false, |sequence, _| Ok((to(sequence)?, ()))).await?;
@@ -426,8 +422,12 @@ impl Sequences {
     }
 
     /// Returns the value of a sequence, without a lock that this or another transaction would wait
-    /// for.
-    pub(crate) async fn peek(&self, txn: &mut dyn Transaction, id: u32) -> Result<Value, SqlError> {
+    /// for; `None` if it was dropped since the transaction's snapshot.
+    pub(crate) async fn peek(
+        &self,
+        txn: &mut dyn Transaction,
+        id: u32,
+    ) -> Result<Option<Value>, SqlError> {
         let key = kv::to_key(kv::storage_prefix(id));
         let value = match self.state().changed.contains(&id) || txn.mode() != Mode::ReadWrite {
             true => txn.get(&key, Lock::Shared),
@@ -437,9 +437,7 @@ impl Sequences {
                 Box::pin(std::future::ready(Ok(value)))
             }
         };
-        let value =
-            value.await?.ok_or_else(|| SqlError::corrupted("a sequence without a value"))?;
-        Value::decode(&value.0)
+        value.await?.map(|value| Value::decode(&value.0)).transpose()
     }
 
     /// Begins a read of the present.
@@ -463,19 +461,18 @@ impl Sequences {
     }
 }
 
-async fn read(txn: &mut dyn Transaction, sequence: &Sequence) -> Result<Value, SqlError> {
-    match txn.get(&sequence.key(), Lock::Exclusive).await? {
-        Some(value) => Value::decode(&value.0),
-        None => Err(restart("the sequence is being changed")),
+impl Sequence {
+    async fn read(&self, txn: &mut dyn Transaction) -> Result<Value, SqlError> {
+        match txn.get(&self.key(), Lock::Exclusive).await? {
+            Some(value) => Value::decode(&value.0),
+            None => Err(restart("the sequence is being changed")),
+        }
     }
-}
 
-pub(super) fn write(
-    txn: &mut dyn Transaction,
-    sequence: &Sequence,
-    value: Value,
-) -> Result<(), SqlError> {
-    Ok(txn.put(sequence.key(), Some(kv::to_value(value.encode())))?)
+    /// Writes its value.
+    pub(crate) fn write(&self, txn: &mut dyn Transaction, value: Value) -> Result<(), SqlError> {
+        Ok(txn.put(self.key(), Some(kv::to_value(value.encode())))?)
+    }
 }
 
 /// A sequence that a call names.
@@ -501,61 +498,8 @@ impl Named<'_> {
     }
 }
 
-/// The values that an expression has, and keeps while it is evaluated again: those of its calls,
-/// and of volatile functions, so that each evaluation comes to the same calls.
-#[derive(Default)]
-pub(crate) struct Effects {
-    calls: Mutex<Calls>,
-}
-
-#[derive(Default)]
-struct Calls {
-    /// The values that are known, in order.
-    known: Vec<Datum>,
-    /// The number of those that this evaluation has come to.
-    at: usize,
-    /// The call whose value is not known.
-    wanted: Option<(Effect, Vec<Datum>)>,
-}
-
-impl Effects {
-    fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Returns the next value, if it is known.
-    fn next(&self) -> Option<Datum> {
-        let mut calls = self.calls();
-        let value = calls.known.get(calls.at).cloned()?;
-        calls.at += 1;
-        Some(value)
-    }
-
-    /// Returns the value of a call; an error, if it has to be made first.
-    pub(crate) fn value(&self, effect: Effect, args: &[Datum]) -> Result<Datum, SqlError> {
-        self.next().ok_or_else(|| {
-            self.calls().wanted = Some((effect, args.to_vec()));
-            SqlError::corrupted("a call that was not made")
-        })
-    }
-
-    /// Returns the value of a volatile function, which is computed once.
-    pub(crate) fn once(
-        &self,
-        compute: impl FnOnce() -> Result<Datum, SqlError>,
-    ) -> Result<Datum, SqlError> {
-        if let Some(value) = self.next() {
-            return Ok(value);
-        }
-        let value = compute()?;
-        let mut calls = self.calls();
-        calls.known.push(value.clone());
-        calls.at += 1;
-        Ok(value)
-    }
-}
-
-async fn call(
+/// Makes a call of a function of sequences.
+pub(crate) async fn call(
     effect: Effect,
     args: &[Datum],
     txn: &mut dyn Transaction,
@@ -578,61 +522,4 @@ async fn call(
             sequences.set(txn, &Named::of(args)?, last, is_called).await
         }
     }
-}
-
-/// True if an expression calls a function that has an effect.
-pub(crate) fn has_effects(expr: &Expr) -> bool {
-    let mut has = false;
-    expr.walk(&mut |part| {
-        has |= matches!(part, Expr::Call(function, _) if function.effect().is_some())
-    });
-    has
-}
-
-/// Returns the value of an expression whose functions may have effects.
-async fn value(
-    expr: &Expr,
-    row: &[Datum],
-    scope: &Scope<'_>,
-    txn: &mut dyn Transaction,
-) -> Result<Datum, SqlError> {
-    let effects = Effects::default();
-    loop {
-        let evaluated = expr.eval(row, &Scope { effects: Some(&effects), ..*scope });
-        let wanted = {
-            let mut calls = effects.calls();
-            calls.at = 0;
-            calls.wanted.take()
-        };
-        let Some((effect, args)) = wanted else { return evaluated };
-        let value = call(effect, &args, txn, scope.session).await?;
-        effects.calls().known.push(value);
-    }
-}
-
-/// Returns the values of expressions for a row; their functions may have effects.
-pub(crate) async fn evaluate(
-    exprs: &[Expr],
-    row: &[Datum],
-    scope: &Scope<'_>,
-    txn: &mut dyn Transaction,
-) -> Result<Vec<Datum>, SqlError> {
-    if !exprs.iter().any(has_effects) {
-        return crate::expr::evaluate(exprs, row, scope);
-    }
-    let mut values = Vec::with_capacity(exprs.len());
-    for expr in exprs {
-        values.push(value(expr, row, scope, txn).await?);
-    }
-    Ok(values)
-}
-
-/// True if a condition, whose functions may have effects, is true for a row.
-pub(crate) async fn filter(
-    condition: &Expr,
-    row: &[Datum],
-    scope: &Scope<'_>,
-    txn: &mut dyn Transaction,
-) -> Result<bool, SqlError> {
-    Ok(value(condition, row, scope, txn).await? == Datum::Bool(true))
 }

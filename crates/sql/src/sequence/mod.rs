@@ -11,15 +11,13 @@
 //! A sequence that the session's open transaction has created or changed is read and written in
 //! that transaction: no other one sees it.
 
-mod ddl;
 mod draw;
 mod literal;
 mod options;
 mod parse;
 
-pub(crate) use ddl::{drop, drop_owned, give, kind, restart_owned, run};
-pub(crate) use draw::{Changed, Drawn, Effects, Sequences, evaluate, filter, has_effects};
-pub(crate) use literal::{literal_of, stored};
+pub(crate) use draw::{Changed, Drawn, Sequences, call};
+pub(crate) use literal::literal_of;
 pub(crate) use options::Options;
 pub(crate) use parse::{Change, IdentityChange, SequenceStatement, cut, identity};
 

@@ -117,11 +117,10 @@ impl<'t> Reader<'t> {
     }
 
     fn number(&mut self) -> Result<i64, SqlError> {
-        let sign = match () {
-            () if self.skip(&Token::Minus) => "-",
-            () if self.skip(&Token::Plus) => "",
-            () => "",
-        };
+        let sign = if self.skip(&Token::Minus) { "-" } else { "" };
+        if sign.is_empty() {
+            self.skip(&Token::Plus);
+        }
         let Some(TokenWithSpan { token: Token::Number(digits, _), .. }) = self.peek() else {
             return Err(self.wrong());
         };

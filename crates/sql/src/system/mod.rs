@@ -252,8 +252,11 @@ pub(crate) async fn rows(
     facts: &Facts,
 ) -> Result<Vec<Vec<Datum>>, SqlError> {
     if table.is_sequence {
-        let sequence::Value { last, is_called } = facts.sequences.peek(txn, table.id).await?;
-        return Ok(vec![vec![Datum::Int8(last), Datum::Int8(0), Datum::Bool(is_called)]]);
+        let value = facts.sequences.peek(txn, table.id).await?;
+        let row = |value: sequence::Value| {
+            vec![Datum::Int8(value.last), Datum::Int8(0), Datum::Bool(value.is_called)]
+        };
+        return Ok(value.into_iter().map(row).collect());
     }
     let Some(rows) = rows_of(table) else { return Ok(Vec::new()) };
     let mut catalog = load(txn).await?;
@@ -267,7 +270,8 @@ pub(crate) async fn rows(
     let mut values = BTreeMap::new();
     if table.name == "pg_sequences" {
         for sequence in &catalog.sequences {
-            values.insert(sequence.id, facts.sequences.peek(txn, sequence.id).await?);
+            let value = facts.sequences.peek(txn, sequence.id).await?;
+            values.extend(value.map(|value| (sequence.id, value)));
         }
     }
     let mut writer = Writer::new(table);

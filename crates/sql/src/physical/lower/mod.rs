@@ -11,10 +11,10 @@ use super::{LockRows, Node, Op, Query, Scan, SortBy, order, rows_of};
 use crate::access::{Access, Wish};
 use crate::bind::{self, OnLocked, RowLocks};
 use crate::datum::Datum;
+use crate::effects;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::logical::{self, ColumnId, Rel};
-use crate::sequence;
 use meridian_txn::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl Lowering {
             }
             Rel::Scan { .. } => self.scan(rel, Vec::new(), needed, None),
             Rel::Filter { input, condition }
-                if matches!(*input, Rel::Scan { .. }) && !sequence::has_effects(&condition) =>
+                if matches!(*input, Rel::Scan { .. }) && !effects::has_effects(&condition) =>
             {
                 match self.by_any_key(&input, &condition, needed) {
                     Some(union) => self.lower(union, needed),

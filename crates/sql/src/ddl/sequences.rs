@@ -1,12 +1,12 @@
 //! CREATE, ALTER and DROP SEQUENCE, and the sequences of columns.
 
-use super::{Change, IdentityChange, Options, Owner, Sequence, SequenceStatement, Value, draw};
+use super::{Ddl, change, check_schema, duplicate, free_name, open};
 use crate::bind;
 use crate::catalog::{self, Identity, Object, Table};
-use crate::ddl::{self, Ddl};
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names;
+use crate::sequence::{Change, IdentityChange, Options, Owner, Sequence, SequenceStatement, Value};
 use crate::system;
 use crate::types::Type;
 use meridian_txn::{Lock, SchemaVersion};
@@ -14,19 +14,19 @@ use sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 
 /// Runs a statement about a sequence. Returns its tag.
-pub(crate) async fn run(
+pub(super) async fn run(
     cx: &mut Ddl<'_>,
     statement: &SequenceStatement,
 ) -> Result<String, SqlError> {
     Ok(match statement {
         SequenceStatement::Create { name, if_not_exists, options } => {
             let name = names::relation(name)?;
-            ddl::check_schema(&name)?;
+            check_schema(&name)?;
             if catalog::relation(cx.txn, &name).await?.is_none() {
                 let sequence = create(cx, &name, Type::Int8, options, None).await?;
                 own(cx, sequence, options).await?;
             } else if !if_not_exists {
-                return Err(ddl::duplicate(&name));
+                return Err(duplicate(&name));
             }
             "CREATE SEQUENCE"
         }
@@ -79,7 +79,7 @@ async fn table_of(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Arc<Table>>, SqlEr
 }
 
 /// Creates a sequence of an unused name.
-pub(crate) async fn create(
+pub(super) async fn create(
     cx: &mut Ddl<'_>,
     name: &str,
     ty: Type,
@@ -90,14 +90,14 @@ pub(crate) async fn create(
     (sequence.id, sequence.owner) = (cx.next_id().await?, owner);
     catalog::put_name(cx.txn, name, sequence.id, sequence.id)?;
     catalog::put(cx.txn, &Object::Sequence(Arc::new(sequence.clone())))?;
-    draw::write(cx.txn, &sequence, sequence.beginning())?;
+    sequence.write(cx.txn, sequence.beginning())?;
     changes(cx, sequence.id);
     Ok(sequence)
 }
 
 /// From now on, the transaction itself reads and writes the sequence.
 fn changes(cx: &mut Ddl<'_>, id: u32) {
-    cx.sequences.sequences.push(id);
+    cx.sequences.ids.push(id);
     cx.facts.sequences.changes(id);
 }
 
@@ -141,11 +141,11 @@ async fn own(cx: &mut Ddl<'_>, sequence: Sequence, options: &Options) -> Result<
             return Err(SqlError::new(state::SYNTAX, "invalid OWNED BY option")
                 .hint("Specify OWNED BY table.column or OWNED BY NONE."));
         };
-        let old = ddl::open(cx, &ObjectName(table.to_vec())).await?;
+        let old = open(cx, &ObjectName(table.to_vec())).await?;
         let column = bind::target_columns(&old, std::slice::from_ref(column))?[0] as u32;
         let mut table = (*old).clone();
         table.owns.push(sequence.id);
-        ddl::change(cx, &old, table)?;
+        change(cx, &old, table)?;
         sequence.owner = Some(Owner { table: old.id, column, is_identity: false });
     }
     put(cx, sequence).await
@@ -157,7 +157,7 @@ async fn disown(cx: &mut Ddl<'_>, sequence: &Sequence) -> Result<(), SqlError> {
     let Some(old) = table_of(cx, owner.table).await? else { return Ok(()) };
     let mut table = (*old).clone();
     table.owns.retain(|id| *id != sequence.id);
-    ddl::change(cx, &old, table)
+    change(cx, &old, table)
 }
 
 async fn alter(cx: &mut Ddl<'_>, old: Arc<Sequence>, change: &Change) -> Result<(), SqlError> {
@@ -166,7 +166,7 @@ async fn alter(cx: &mut Ddl<'_>, old: Arc<Sequence>, change: &Change) -> Result<
         Change::Rename(name) => {
             let name = names::fold(name);
             if catalog::relation(cx.txn, &name).await?.is_some() {
-                return Err(ddl::duplicate(&name));
+                return Err(duplicate(&name));
             }
             cx.txn.put(kv::name_key(&old.name), None)?;
             catalog::put_name(cx.txn, &name, old.id, old.id)?;
@@ -194,14 +194,14 @@ async fn set_options(
         None => Value::decode(&found.0)?,
     };
     sequence.check_within("RESTART", value.last)?;
-    draw::write(cx.txn, &sequence, value)?;
+    sequence.write(cx.txn, value)?;
     put(cx, sequence.clone()).await?;
     sequence.version += 1;
     Ok(sequence)
 }
 
 /// Restarts the sequences of a table's columns (TRUNCATE … RESTART IDENTITY).
-pub(crate) async fn restart_owned(cx: &mut Ddl<'_>, table: &Table) -> Result<(), SqlError> {
+pub(super) async fn restart_owned(cx: &mut Ddl<'_>, table: &Table) -> Result<(), SqlError> {
     for id in &table.owns {
         let sequence = of_id(cx, *id).await?;
         set_options(cx, &sequence, &Options { restart: Some(None), ..Options::default() }).await?;
@@ -220,7 +220,7 @@ async fn users(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<(Arc<Table>, Vec<usize>)
 }
 
 /// Drops a sequence.
-pub(crate) async fn drop(
+pub(super) async fn drop(
     cx: &mut Ddl<'_>,
     name: &str,
     if_exists: bool,
@@ -276,7 +276,7 @@ async fn forget_defaults(
         let Some(old) = table_of(cx, table.id).await? else { continue };
         let mut table = (*old).clone();
         columns.iter().for_each(|column| table.columns[*column].default = None);
-        ddl::change(cx, &old, table)?;
+        change(cx, &old, table)?;
     }
     Ok(())
 }
@@ -289,7 +289,7 @@ async fn remove(cx: &mut Ddl<'_>, sequence: &Arc<Sequence>) -> Result<(), SqlErr
 }
 
 /// Drops the sequences of a table that is being dropped.
-pub(crate) async fn drop_owned(
+pub(super) async fn drop_owned(
     cx: &mut Ddl<'_>,
     table: &Table,
     cascade: bool,
@@ -317,7 +317,7 @@ fn check_type(ty: Type) -> Result<(), SqlError> {
 }
 
 /// Creates the sequence of a column, `serial` or an identity, and makes it its default.
-pub(crate) async fn give(
+pub(super) async fn give(
     cx: &mut Ddl<'_>,
     table: &mut Table,
     column: usize,
@@ -331,11 +331,11 @@ pub(crate) async fn give(
         Some(name) => {
             let name = names::relation(name)?;
             if catalog::relation(cx.txn, &name).await?.is_some() {
-                return Err(ddl::duplicate(&name));
+                return Err(duplicate(&name));
             }
             name
         }
-        None => ddl::free_name(cx, wanted).await?,
+        None => free_name(cx, wanted).await?,
     };
     let is_identity = identity.is_some();
     let owner = Owner { table: table.id, column: column as u32, is_identity };
@@ -373,13 +373,13 @@ async fn alter_identity(
     cx: &mut Ddl<'_>,
     name: &ObjectName,
     column: &Ident,
-    change: &IdentityChange,
+    altered: &IdentityChange,
 ) -> Result<(), SqlError> {
-    let old = ddl::open(cx, name).await?;
+    let old = open(cx, name).await?;
     let column = bind::target_columns(&old, std::slice::from_ref(column))?[0];
     let mut table = (*old).clone();
     let def = &table.columns[column];
-    match change {
+    match altered {
         IdentityChange::Add { always, options } => {
             check_type(def.ty)?;
             if !def.not_null {
@@ -414,10 +414,10 @@ async fn alter_identity(
             remove(cx, &sequence).await?;
         }
     }
-    ddl::change(cx, &old, table)
+    change(cx, &old, table)
 }
 
 /// Returns the kind of an identity column.
-pub(crate) fn kind(always: bool) -> Identity {
+pub(super) fn kind(always: bool) -> Identity {
     if always { Identity::Always } else { Identity::ByDefault }
 }
