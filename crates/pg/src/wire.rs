@@ -565,7 +565,7 @@ impl Wire {
     fn complete(&mut self, link: &mut Link, tag: &str) {
         self.state.counters.statements_total.fetch_add(1, Relaxed);
         link.answers.command_complete(tag);
-        if matches!(tag, "SET" | "RESET" | "DISCARD ALL") {
+        if self.session.has_set() || matches!(tag, "SET" | "RESET" | "DISCARD ALL") {
             self.settings_touched = true;
             self.refresh_settings(link);
         }

@@ -233,3 +233,30 @@ async fn changes_by_query_take_parameters() {
     assert_eq!(client.execute(delete, &[&200i64, &"new"]).await.expect("deleted"), 2);
     assert_eq!(client.query("SELECT id FROM a", &[]).await.expect("rows").len(), 1);
 }
+
+/// A cursor with a parameter, whose rows are fetched as prepared statements. One WITH HOLD is read
+/// to its end by the commit, within the memory of queries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cursors_are_fetched_as_prepared_statements() {
+    let server = common::start_with_memory(Arc::new(QueryMemory::of(1 << 20))).await;
+    let client = server.client().await;
+    client.batch_execute("BEGIN").await.expect("begins");
+    let declare = "DECLARE c CURSOR FOR SELECT g FROM generate_series(1, $1::int) g";
+    client.execute(declare, &[&5i32]).await.expect("is declared");
+    for expected in [vec![1, 2], vec![3, 4], vec![5], vec![]] {
+        let rows = client.query("FETCH 2 FROM c", &[]).await.expect("rows");
+        let found: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(found, expected);
+    }
+    let held = "DECLARE h CURSOR WITH HOLD FOR SELECT g FROM generate_series(1, 3000) g; COMMIT";
+    client.batch_execute(held).await.expect("is kept");
+    let rows = client.query("FETCH ALL FROM h", &[]).await.expect("rows");
+    assert_eq!(rows.len(), 3000);
+    let large = "BEGIN; DECLARE l CURSOR WITH HOLD FOR SELECT repeat('x', 1000) \
+                 FROM generate_series(1, 3000) g";
+    client.batch_execute(large).await.expect("is declared");
+    let error = client.batch_execute("COMMIT").await.expect_err("does not fit");
+    assert_eq!(state(&error), "53200");
+    let error = client.query("FETCH ALL FROM l", &[]).await.expect_err("is gone");
+    assert_eq!(state(&error), "34000");
+}

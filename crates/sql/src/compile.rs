@@ -3,6 +3,8 @@
 use crate::bind::{self, Objects};
 use crate::catalog::{self, Object, Planned, Table};
 use crate::clauses;
+use crate::constraint::{ForeignKey, Related};
+use crate::cursor;
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
@@ -180,6 +182,66 @@ async fn plan_sequences(
     Ok(())
 }
 
+/// Finds the tables that the foreign keys of a table concern: those that it refers to, those that
+/// refer to it, and, since their rows may change with it, the same of these. Adds them to what a
+/// statement is planned for.
+async fn related(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    table: &Arc<Table>,
+    tables: &mut Vec<Planned>,
+) -> Result<Option<Arc<Related>>, SqlError> {
+    if !table.has_references() {
+        return Ok(None);
+    }
+    let mut related = Related::default();
+    related.tables.insert(table.id, table.clone());
+    let (mut waiting, mut done) = (vec![table.clone()], Vec::new());
+    while let Some(table) = waiting.pop() {
+        done.push(table.id);
+        let parents = table.foreign.iter().map(|foreign| (foreign.parent, false));
+        let all = parents.chain(table.referenced_by.iter().map(|id| (*id, true)));
+        for (id, is_child) in all.collect::<Vec<_>>() {
+            if let Some(known) = related.tables.get(&id) {
+                let is_waiting = waiting.iter().any(|table| table.id == id);
+                if is_child && !is_waiting && !done.contains(&id) {
+                    waiting.push(known.clone());
+                }
+                continue;
+            }
+            let cache = &engine.cache;
+            let found = catalog::table_by_id(txn, cache, id, clean, Lock::Shared).await?;
+            let missing = || SqlError::corrupted(format!("the table {id} is not there"));
+            let found = found.ok_or_else(missing)?;
+            if tables.iter().all(|known| known.id != id) {
+                tables.push(found.planned());
+            }
+            if found.foreign.iter().any(ForeignKey::sets_defaults) {
+                plan_sequences(engine, txn, clean, &found, tables).await?;
+            }
+            related.tables.insert(id, found.clone());
+            if is_child {
+                waiting.push(found);
+            }
+        }
+    }
+    Ok(Some(Arc::new(related)))
+}
+
+/// Finds the tables that foreign keys of a table concern, for a transaction that is to use them.
+pub(crate) async fn related_for(
+    engine: &Engine,
+    work: &mut Work,
+    table: &Arc<Table>,
+    tables: &mut Vec<Planned>,
+) -> Result<Option<Arc<Related>>, SqlError> {
+    if work.sees_catalog() {
+        return related(engine, work.txn.as_mut(), work.clean, table, tables).await;
+    }
+    related(engine, look(engine).await?.as_mut(), true, table, tables).await
+}
+
 /// Returns the table if statements may change it.
 pub(crate) fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     if system::is_system(table.id) {
@@ -252,11 +314,12 @@ async fn compile(
             let named = Named::of(statement);
             let overriding = source.overriding;
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let related = related(engine, txn, clean, &into, &mut tables).await?;
             let bound =
                 step(relations, || bind::insert(insert, with, into, &found, &declared, overriding))
                     .await?;
             let params = bound.params.clone();
-            let insert = step(relations, || Insert::plan(bound, relations)).await?;
+            let insert = step(relations, || Insert::plan(bound, related, relations)).await?;
             let columns = insert.columns();
             (Plan::Insert(insert), params, columns)
         }
@@ -267,11 +330,21 @@ async fn compile(
             plan_sequences(engine, txn, clean, &table, &mut tables).await?;
             let named = Named::of(statement);
             let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let related = related(engine, txn, clean, &table, &mut tables).await?;
             let bound =
                 step(relations, || bind::change(planned, with, table, &found, &declared)).await?;
-            let change = step(relations, || Change::plan(bound, relations)).await?;
+            let change = step(relations, || Change::plan(bound, related, relations)).await?;
             let (params, columns) = (change.query.params.clone(), change.returning.clone());
             (Plan::Change(change), params, columns)
+        }
+        Statement::Declare { stmts } => {
+            let (_, query) = cursor::query_of(stmts)?;
+            let named = Named::of(statement);
+            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let query = step(relations, || bind::compile(query, &found, &declared)).await?;
+            // It is planned when it runs.
+            tables.clear();
+            (Plan::Control, query.params, None)
         }
         Statement::ShowVariable { variable } => {
             (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
@@ -448,6 +521,9 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
             | Statement::ShowVariable { .. }
             | Statement::Discard { .. }
             | Statement::Deallocate { .. }
+            | Statement::Declare { .. }
+            | Statement::Fetch { .. }
+            | Statement::Close { .. }
             | Statement::CreateDatabase { .. }
             | Statement::Drop { object_type: ast::ObjectType::Database, .. }
     ) || matches!(statement, Statement::AlterTable(alter) if alter.operations.is_empty())

@@ -2,16 +2,17 @@
 
 use crate::compile::Compiled;
 use crate::consistency;
+use crate::constraint::Deferral;
 use crate::datetime::{self, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
-use crate::parse::AlterDatabase;
+use crate::parse::{AlterDatabase, SetConstraints};
 use crate::response::{Column, Response, Status};
 use crate::session::Session;
 use crate::settings;
 use crate::split;
-use crate::system::ServerInfo;
+use crate::system::{self, ServerInfo};
 use crate::types::Type;
 use crate::work::Work;
 use meridian_clock::{Timestamp, duration};
@@ -43,6 +44,9 @@ fn warning(sqlstate: &'static str, message: &str) -> SqlError {
 
 pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Response, SqlError> {
     let done = |tag: &str| Ok(Response::Complete(tag.into()));
+    if let Some(set) = &compiled.source.constraints {
+        return set_constraints(session, set).await;
+    }
     match &compiled.source.statement {
         Statement::StartTransaction { modes, begin, .. } => {
             let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
@@ -70,12 +74,20 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Commit { .. } => match session.status() {
             Status::Failed => {
                 session.work = None;
+                session.cursors.end(false);
                 session.end_settings(false);
                 done("ROLLBACK")
             }
             Status::InTransaction => {
-                let result = session.commit().await;
+                let result = match session.hold_cursors().await {
+                    Ok(()) => session.commit().await,
+                    Err(error) => {
+                        session.work = None;
+                        Err(error)
+                    }
+                };
                 session.portals.clear();
+                session.cursors.end(result.is_ok());
                 session.end_settings(result.is_ok());
                 result?;
                 done("COMMIT")
@@ -95,6 +107,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let sequences = session.facts.sequences.clone();
             block(session, "ROLLBACK TO SAVEPOINT")?.rollback_to(&name, &sequences)?;
             session.facts.settings.roll_back_to(&name);
+            session.cursors.roll_back_to(&name);
             done("ROLLBACK")
         }
         Statement::Rollback { .. } => {
@@ -106,6 +119,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             }
             session.work = None;
             session.portals.clear();
+            session.cursors.end(false);
             session.end_settings(false);
             done("ROLLBACK")
         }
@@ -113,12 +127,14 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let name = names::fold(name);
             block(session, "SAVEPOINT")?.savepoint(&name);
             session.facts.settings.savepoint(&name);
+            session.cursors.savepoint(&name);
             done("SAVEPOINT")
         }
         Statement::ReleaseSavepoint { name } => {
             let name = names::fold(name);
             block(session, "RELEASE SAVEPOINT")?.release(&name)?;
             session.facts.settings.release(&name);
+            session.cursors.release(&name);
             done("RELEASE")
         }
         Statement::Set(set) => {
@@ -161,7 +177,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             for name in names {
                 let name = names::relation(name)?;
                 if name == session.engine.name() {
-                    return Err(SqlError::new("55006", "cannot drop the currently open database"));
+                    return Err(SqlError::new(
+                        state::OBJECT_IN_USE,
+                        "cannot drop the currently open database",
+                    ));
                 }
                 match server_info.drop_database(&name).await {
                     Err(error) if error.sqlstate == state::NO_DATABASE && *if_exists => {
@@ -192,6 +211,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Discard { object_type: ast::DiscardObject::ALL } => {
             session.prepared.clear();
             session.portals.clear();
+            session.cursors.close(None)?;
             session.reset(None)?;
             session.facts.sequences.clear();
             session.facts.token = Timestamp::ZERO;
@@ -204,6 +224,17 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 session.close_statement(&names::fold(name));
             }
             done("DEALLOCATE")
+        }
+        Statement::Fetch { name, direction, position: _, into: None } => {
+            session.fetch(name, direction, compiled.source.moves).await
+        }
+        Statement::Close { cursor: ast::CloseCursor::All } => {
+            session.cursors.close(None)?;
+            done("CLOSE CURSOR ALL")
+        }
+        Statement::Close { cursor: ast::CloseCursor::Specific { name } } => {
+            session.cursors.close(Some(&names::fold(name)))?;
+            done("CLOSE CURSOR")
         }
         other => Err(SqlError::unsupported(other)),
     }
@@ -454,4 +485,39 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
         return Err(error);
     };
     rows(vec![vec![value.map_or(Datum::Null, Datum::text)]])
+}
+
+/// Runs SET CONSTRAINTS. What is no longer deferred is checked now.
+async fn set_constraints(
+    session: &mut Session,
+    set: &SetConstraints,
+) -> Result<Response, SqlError> {
+    let tag = || Ok(Response::Complete("SET CONSTRAINTS".into()));
+    let Some(work) = session.work.as_mut().filter(|work| work.explicit) else {
+        let message = "SET CONSTRAINTS can only be used in transaction blocks";
+        session.notices.push_back(warning(state::NO_TRANSACTION, message));
+        return tag();
+    };
+    let mut deferral = work.deferral.clone();
+    if set.names.is_empty() {
+        deferral = Deferral { all: Some(set.deferred), ..Deferral::default() };
+    } else {
+        let tables = system::load(work.txn.as_mut()).await?.tables;
+        for name in &set.names {
+            let name = names::relation(name)?;
+            let foreign = tables.iter().flat_map(|table| &table.foreign);
+            let found: Vec<_> = foreign.filter(|foreign| foreign.name == name).collect();
+            if found.is_empty() {
+                let message = format!("constraint \"{name}\" does not exist");
+                return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+            }
+            if found.iter().any(|foreign| !foreign.is_deferrable) {
+                let message = format!("constraint \"{name}\" is not deferrable");
+                return Err(SqlError::new(state::WRONG_OBJECT, message));
+            }
+            deferral.named.extend(found.into_iter().map(|foreign| (foreign.id, set.deferred)));
+        }
+    }
+    work.defer(deferral, &session.facts).await?;
+    tag()
 }

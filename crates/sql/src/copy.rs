@@ -3,11 +3,13 @@
 use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
+use crate::constraint::{self, Changes, Obligation, Obligations, Related};
 use crate::datum::Datum;
 use crate::effects;
-use crate::error::{SqlError, state};
+use crate::error::{SqlError, restart, state};
 use crate::expr::{Expr, Facts, Scope};
 use crate::response::Response;
+use crate::run::MOST_REPLAYS;
 use crate::sequence::Drawn;
 use crate::session::Session;
 use crate::work::Work;
@@ -18,6 +20,12 @@ use std::sync::Arc;
 
 /// The longest accepted line, in bytes.
 const LONGEST_LINE_BYTES: usize = 64 << 20;
+
+/// The values that are looked up in referenced tables at once.
+const CHECKED: usize = 10_000;
+
+/// The most checks of foreign keys that wait for the end of COPY, or of the transaction.
+const MOST_DEFERRED: usize = 1_000_000;
 
 /// A COPY in progress.
 pub(crate) struct Copying {
@@ -35,6 +43,9 @@ pub(crate) struct Copying {
     ended: bool,
     /// Set if the table's storage is this transaction's own.
     bulk: Option<Bulk>,
+    /// The tables that foreign keys concern, and the values that are to be looked up in them.
+    related: Option<Arc<Related>>,
+    referred: Obligations,
 }
 
 fn no_copy() -> SqlError {
@@ -70,12 +81,19 @@ impl Session {
         }
         let work = self.work.as_mut().ok_or_else(no_copy)?;
         let engine = self.engine.clone();
-        let table = loop {
+        let mut looks = 0;
+        let (table, related) = loop {
             let table = compile::changeable(compile::table_for(&engine, work, table_name).await?)?;
-            if work.is_current(&engine.cache, &[table.planned()], false).await? {
-                break table;
+            let mut tables = vec![table.planned()];
+            let related = compile::related_for(&engine, work, &table, &mut tables).await?;
+            if work.is_current(&engine.cache, &tables, false).await? {
+                break (table, related);
             }
-            work.fits_snapshot(&engine.cache, &[table.planned()])?;
+            work.fits_snapshot(&engine.cache, &tables)?;
+            looks += 1;
+            if looks > MOST_REPLAYS {
+                return Err(restart("the definition of a table changed too often"));
+            }
         };
         work.txn.set_locking(Locking::Wait);
         // The rows of COPY are not kept, so that the transaction cannot be replayed.
@@ -122,6 +140,8 @@ impl Session {
             count: 0,
             ended: false,
             bulk,
+            related,
+            referred: Obligations::new(),
         });
         Ok(response)
     }
@@ -201,10 +221,11 @@ impl Copying {
         if !line.is_empty() {
             self.line(work, facts, &line).await?;
         }
-        match &mut self.bulk {
-            Some(bulk) => bulk.finish(&mut *work.txn).await,
-            None => Ok(()),
+        if let Some(bulk) = &mut self.bulk {
+            bulk.finish(&mut *work.txn).await?;
         }
+        constraint::check_all(&self.referred, work.txn.as_mut(), facts, false).await?;
+        work.check_due(facts).await
     }
 
     async fn line(&mut self, work: &mut Work, facts: &Facts, line: &[u8]) -> Result<(), SqlError> {
@@ -275,6 +296,25 @@ impl Copying {
         };
         if let Some(clash) = clash {
             return Err(write::duplicate(&table, clash.index, &row));
+        }
+        if let Some(related) = &self.related {
+            let mut changes = Changes::new(related);
+            changes.wrote(&table, None, &row)?;
+            // A row behind it may be that which it refers to.
+            let waits = |it: &Obligation| it.is_deferred(&work.deferral) || it.is_within(table.id);
+            let (later, now): (Obligations, Obligations) =
+                changes.into_obligations().into_iter().partition(|(_, it)| waits(it));
+            work.obligations.add(later);
+            self.referred.extend(now);
+            if self.referred.len() >= CHECKED {
+                let referred = std::mem::take(&mut self.referred);
+                constraint::check_all(&referred, work.txn.as_mut(), facts, false).await?;
+            }
+            if work.obligations.len() > MOST_DEFERRED {
+                let message = "too many checks of foreign keys are deferred";
+                return Err(SqlError::new(state::TOO_LARGE, message)
+                    .hint("Copy smaller parts, or add the foreign key behind COPY."));
+            }
         }
         self.count += 1;
         Ok(())

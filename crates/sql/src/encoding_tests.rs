@@ -151,6 +151,38 @@ proptest! {
         }
     }
 
+    /// Rows stay as they are while their table has another column, one less, and wider integers.
+    #[test]
+    fn rows_read_back_after_changes_of_columns((types, values) in rows(), keyed in 0usize..3) {
+        let keyed = keyed.min(types.len() - 1);
+        let old = table(types.clone(), keyed);
+        let key = old.row_key(&values).unwrap_or_else(|| vec![0; kv::PREFIX]);
+        let bytes = row::encode(&old, &values);
+        let mut new = old.clone();
+        let mut expected = values;
+        let dropped = types.len() - 1;
+        new.columns[dropped].drop(dropped);
+        expected[dropped] = Datum::Null;
+        for (column, value) in new.columns.iter_mut().zip(&mut expected).take(dropped) {
+            if let Datum::Int2(n) = value {
+                (column.ty, *value) = (Type::Int8, Datum::Int8((*n).into()));
+            }
+        }
+        let mut added = ColumnDef::new("added", Type::Int4);
+        added.fill(Datum::Int4(7));
+        new.columns.push(added);
+        expected.push(Datum::Int4(7));
+        new.settle();
+        let wanted = vec![true; new.columns.len()];
+        let read = row::decode(&new, &key[kv::PREFIX..], &bytes, &wanted).unwrap();
+        prop_assert_eq!(read.len(), expected.len());
+        for (at, (a, b)) in read.iter().zip(&expected).enumerate() {
+            prop_assert!(a.order(b).is_eq(), "{at}: {a:?} {b:?}");
+        }
+        let found = Table::decode(&minicbor::to_vec(&new).unwrap()).unwrap();
+        prop_assert_eq!(&found.columns[dropped + 1], &new.columns[dropped + 1]);
+    }
+
     #[test]
     fn rows_read_back((types, values) in rows(), keyed in 0usize..3) {
         let table = table(types.clone(), keyed.min(types.len()));

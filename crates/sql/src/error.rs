@@ -49,7 +49,9 @@ pub mod state {
     pub const BAD_ENCODING: &str = "22021";
     pub const DEPENDENT_OBJECTS: &str = "2BP01";
     pub const NOT_NULL: &str = "23502";
+    pub const FOREIGN_KEY: &str = "23503";
     pub const UNIQUE: &str = "23505";
+    pub const CHECK: &str = "23514";
     pub const ACTIVE_TRANSACTION: &str = "25001";
     pub const READ_ONLY: &str = "25006";
     pub const NO_TRANSACTION: &str = "25P01";
@@ -57,6 +59,7 @@ pub mod state {
     pub const NO_STATEMENT: &str = "26000";
     pub const NO_SAVEPOINT: &str = "3B001";
     pub const NO_PORTAL: &str = "34000";
+    pub const DUPLICATE_CURSOR: &str = "42P03";
     pub const NO_SCHEMA: &str = "3F000";
     pub const SERIALIZATION: &str = "40001";
     pub const COMPLETION_UNKNOWN: &str = "40003";
@@ -67,8 +70,10 @@ pub mod state {
     pub const AMBIGUOUS_COLUMN: &str = "42702";
     pub const UNDEFINED_COLUMN: &str = "42703";
     pub const UNDEFINED_OBJECT: &str = "42704";
+    pub const DUPLICATE_OBJECT: &str = "42710";
     pub const GROUPING: &str = "42803";
     pub const TYPE_MISMATCH: &str = "42804";
+    pub const INVALID_FOREIGN_KEY: &str = "42830";
     pub const CANNOT_COERCE: &str = "42846";
     pub const UNDEFINED_FUNCTION: &str = "42883";
     pub const UNDEFINED_TABLE: &str = "42P01";
@@ -78,6 +83,7 @@ pub mod state {
     pub const DUPLICATE_TABLE: &str = "42P07";
     pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub const INVALID_TABLE: &str = "42P16";
+    pub const INVALID_DEFINITION: &str = "42P17";
     pub const INDETERMINATE_TYPE: &str = "42P18";
     pub const WRONG_OBJECT: &str = "42809";
     pub const DISK_FULL: &str = "53100";
@@ -86,6 +92,7 @@ pub mod state {
     pub const TOO_COMPLEX: &str = "54001";
     pub const TOO_MANY_COLUMNS: &str = "54011";
     pub const NOT_IN_STATE: &str = "55000";
+    pub const OBJECT_IN_USE: &str = "55006";
     pub const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub const UNAVAILABLE: &str = "57P03";
     pub const CANCELED: &str = "57014";

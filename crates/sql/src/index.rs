@@ -53,6 +53,10 @@ pub struct Index {
     /// The text of the condition for the rows that it has entries of.
     #[n(7)]
     pub predicate: Option<String>,
+    /// True if it is that of a UNIQUE constraint. `None` as earlier releases wrote it, which named
+    /// these apart.
+    #[n(8)]
+    pub(crate) constraint: Option<bool>,
     #[cbor(skip)]
     bound: Bound,
 }
@@ -113,15 +117,49 @@ impl Index {
             included: Vec::new(),
             expressions: Vec::new(),
             predicate: None,
+            constraint: Some(false),
             bound: Bound::default(),
         }
     }
 
-    /// True if it may be that of a UNIQUE constraint.
+    /// True if it is that of a UNIQUE constraint.
     pub(crate) fn is_constraint(&self) -> bool {
         let is_plain =
             self.predicate.is_none() && self.included.is_empty() && self.expressions.is_empty();
-        is_plain && self.unique && self.name.ends_with("_key")
+        self.constraint.unwrap_or_else(|| is_plain && self.unique && self.name.ends_with("_key"))
+    }
+
+    /// True if an expression or the condition names a column.
+    pub(crate) fn computes_from(&self, column: usize) -> bool {
+        let mut uses = false;
+        let bound = self.bound.expressions.iter().map(|(expr, _)| expr);
+        for expr in bound.chain(&self.bound.predicate) {
+            expr.walk(&mut |part| uses |= matches!(part, Expr::Column(at) if *at == column));
+        }
+        uses
+    }
+
+    /// True if its entries depend on a column.
+    pub(crate) fn uses(&self, column: usize) -> bool {
+        self.included.contains(&(column as u32))
+            || self.columns.iter().any(|part| part.column() == Some(column))
+            || self.computes_from(column)
+    }
+
+    /// Returns its columns, if it keeps them unique in all rows: a foreign key may refer to them.
+    pub(crate) fn key_columns(&self) -> Option<Vec<u32>> {
+        let columns: Vec<u32> = self.columns.iter().map(|part| part.column).collect();
+        self.is_key_of(&columns).then_some(columns)
+    }
+
+    /// True if it keeps these columns of all rows unique, and is complete: a foreign key may refer
+    /// to them.
+    pub(crate) fn is_key_of(&self, columns: &[u32]) -> bool {
+        self.unique
+            && self.building.is_none()
+            && self.predicate.is_none()
+            && self.columns.len() == columns.len()
+            && self.columns.iter().all(|part| columns.contains(&part.column))
     }
 
     /// Makes earlier releases refuse it, if they would not understand it.
@@ -317,12 +355,12 @@ impl Index {
 }
 
 /// Evaluates an immutable expression, which needs no session.
-fn eval(expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
+pub(crate) fn eval(expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
     static FACTS: LazyLock<Facts> = LazyLock::new(Facts::default);
     expr.eval(row, &Scope { params: &[], now_us: 0, session: &FACTS, catalog: None, effects: None })
 }
 
-fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {
+pub(crate) fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {
     let (mut is_mutable, mut param) = (false, None);
     expr.walk(&mut |part| match part {
         Expr::Call(function, _) => is_mutable |= function.volatility != Volatility::Immutable,
@@ -338,7 +376,7 @@ fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {
     }
     if is_mutable {
         let message = format!("functions in {what} must be marked IMMUTABLE");
-        return Err(SqlError::new("42P17", message));
+        return Err(SqlError::new(state::INVALID_DEFINITION, message));
     }
     Ok(())
 }

@@ -26,10 +26,9 @@
 //!   query ── bind ── logical ── normalize ── physical ── exec ── Transaction
 //! ```
 //!
-//! Not done: operators over batches that spill to disk; CHECK and foreign keys;
-//! DROP COLUMN and changes of a column's type. `statement_timeout` and
-//! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
-//! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
+//! Not done: operators over batches that spill to disk.
+//! `statement_timeout` and `idle_in_transaction_session_timeout` are only settings here: a caller
+//! with a clock enforces them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
 
 #[cfg(test)]
 extern crate self as meridian_sql;
@@ -48,8 +47,10 @@ mod clauses;
 mod compile;
 mod conflict;
 mod consistency;
+mod constraint;
 mod control;
 mod copy;
+mod cursor;
 mod datetime;
 mod datum;
 mod ddl;

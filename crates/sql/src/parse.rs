@@ -42,6 +42,10 @@ pub(crate) struct Parsed {
     pub(crate) vacuum: Option<Vacuum>,
     /// A statement about a sequence; `statement` is a stand-in then.
     pub(crate) sequence: Option<SequenceStatement>,
+    /// SET CONSTRAINTS; `statement` is a stand-in then.
+    pub(crate) constraints: Option<SetConstraints>,
+    /// True for MOVE, which is parsed as FETCH.
+    pub(crate) moves: bool,
     /// The clause OVERRIDING of INSERT.
     pub(crate) overriding: Option<Overriding>,
     /// The levels for which recursion over the statement needs stack.
@@ -229,7 +233,8 @@ fn parse_statement(
     let vacuum = vacuum::cut(&mut tokens)?;
     let sequence = sequence::cut(&mut tokens)?;
     let overriding = cut_overriding(&mut tokens);
-    replace_set_constraints(&mut tokens);
+    let constraints = cut_set_constraints(&mut tokens);
+    let moves = complete_fetch(&mut tokens);
     carried::cut(&mut tokens);
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "copy")) {
@@ -304,6 +309,8 @@ fn parse_statement(
         alter_database,
         vacuum,
         sequence,
+        constraints,
+        moves,
         overriding,
         levels,
     })
@@ -387,15 +394,62 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<ChosenProtocol
     Ok(Some(ChosenProtocol { name, members }))
 }
 
-/// Replaces `SET CONSTRAINTS ALL …`, which the parser does not know: no constraint is deferrable,
-/// so that it has no effect.
-fn replace_set_constraints(tokens: &mut Vec<TokenWithSpan>) {
-    let [set, constraints, all, when] = tokens.as_slice() else { return };
-    let is_all = is_word(set, "set") && is_word(constraints, "constraints") && is_word(all, "all");
-    if is_all && (is_word(when, "immediate") || is_word(when, "deferred")) {
-        let stand_in = ["set", "time", "zone", "utc"];
-        *tokens = stand_in.map(|word| TokenWithSpan::wrap(Token::make_keyword(word))).into();
+/// SET CONSTRAINTS: the names, all if there are none, and true for DEFERRED.
+#[derive(Clone, Debug)]
+pub(crate) struct SetConstraints {
+    pub(crate) names: Vec<ast::ObjectName>,
+    pub(crate) deferred: bool,
+}
+
+/// Cuts `SET CONSTRAINTS {ALL | name, …} {DEFERRED | IMMEDIATE}`, which the parser does not know,
+/// and leaves a stand-in.
+fn cut_set_constraints(tokens: &mut Vec<TokenWithSpan>) -> Option<SetConstraints> {
+    let [set, constraints, names @ .., when] = tokens.as_slice() else { return None };
+    if !is_word(set, "set") || !is_word(constraints, "constraints") || names.is_empty() {
+        return None;
     }
+    let deferred = is_word(when, "deferred");
+    if !deferred && !is_word(when, "immediate") {
+        return None;
+    }
+    let mut named = Vec::new();
+    if !matches!(names, [all] if is_word(all, "all")) {
+        let dialect = PostgreSqlDialect {};
+        let mut parser = Parser::new(&dialect).with_tokens_with_locations(names.to_vec());
+        loop {
+            named.push(parser.parse_object_name(false).ok()?);
+            if !parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        if parser.peek_token().token != Token::EOF {
+            return None;
+        }
+    }
+    let stand_in = ["set", "time", "zone", "utc"];
+    *tokens = stand_in.map(|word| TokenWithSpan::wrap(Token::make_keyword(word))).into();
+    Some(SetConstraints { names: named, deferred })
+}
+
+/// Completes the short forms of FETCH and MOVE (`FETCH c`, `MOVE 5 c`), which the parser does not
+/// know, and replaces MOVE. Returns true for that.
+fn complete_fetch(tokens: &mut Vec<TokenWithSpan>) -> bool {
+    let Some(first) = tokens.first() else { return false };
+    let moves = is_word(first, "move");
+    if (!moves && !is_word(first, "fetch")) || tokens.len() < 2 {
+        return false;
+    }
+    let word = |word| TokenWithSpan::wrap(Token::make_keyword(word));
+    tokens[0].token = Token::make_keyword("fetch");
+    let name = tokens.pop();
+    tokens.pop_if(|last| is_word(last, "from") || is_word(last, "in"));
+    if tokens.len() == 1 || (tokens.len() == 2 && is_word(&tokens[1], "forward")) {
+        tokens.truncate(1);
+        tokens.push(word("next"));
+    }
+    tokens.push(word("from"));
+    tokens.extend(name);
+    moves
 }
 
 /// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves a clause in its place that the parser
@@ -572,6 +626,18 @@ fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> 
     };
     tokens.truncate(at);
     Ok(Some(value))
+}
+
+/// The levels of the name of a type.
+const TYPE_LEVELS: usize = 10;
+
+/// Parses the name of a type, which is all of a text.
+pub(crate) fn data_type(text: &str) -> Option<ast::DataType> {
+    let dialect = PostgreSqlDialect {};
+    let parser = Parser::new(&dialect).with_recursion_limit(TYPE_LEVELS);
+    let mut parser = parser.try_with_sql(text).ok()?;
+    let found = parser.parse_data_type().ok()?;
+    (parser.peek_token().token == Token::EOF).then_some(found)
 }
 
 /// Parses an expression that a descriptor stores as text.

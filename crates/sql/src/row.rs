@@ -2,7 +2,8 @@
 //! the values.
 //!
 //! Columns whose value the key determines exactly are not stored again. A row with fewer columns
-//! than its table was written before the others were added: those read as NULL.
+//! than its table was written before the others were added: those have the value that the
+//! descriptor holds for such rows.
 
 use crate::array::{Array, Dimension, MOST_DIMENSIONS};
 use crate::catalog::Table;
@@ -36,6 +37,18 @@ pub(crate) fn encode_columns(columns: &[usize], row: &[Datum], out: &mut Vec<u8>
             datum => write(datum, out),
         }
     }
+}
+
+/// Encodes a value alone.
+pub(crate) fn encode_value(value: &Datum) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(value, &mut out);
+    out
+}
+
+/// Decodes a value as [`encode_value`] wrote it.
+pub(crate) fn decode_value(ty: Type, bytes: &[u8]) -> Result<Datum, SqlError> {
+    Source { bytes }.read(ty)
 }
 
 /// Appends the length of bytes that follow.
@@ -98,11 +111,16 @@ pub(crate) fn decode_columns(
     for (at, &column) in columns[..last].iter().enumerate() {
         if bitmap[at / 8] >> (at % 8) & 1 == 0 {
             let ty = table.columns[column].ty;
-            if wanted[column] {
+            if wanted[column] && !table.columns[column].dropped {
                 row[column] = source.read(ty)?;
             } else {
                 source.skip(ty)?;
             }
+        }
+    }
+    for &column in columns[count..].iter().filter(|column| wanted[**column]) {
+        if let Some(value) = &table.columns[column].filled {
+            row[column] = value.clone();
         }
     }
     Ok(())

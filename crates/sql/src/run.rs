@@ -8,8 +8,9 @@ use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
 use crate::exec::{self, Reader};
 use crate::explain::{self, Actuals, Explained, Summary};
-use crate::expr::{Facts, Scope};
+use crate::expr::{Asked, Facts, Scope};
 use crate::memory::weight;
+use crate::names;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
 use crate::sequence::Drawn;
@@ -133,7 +134,15 @@ impl Session {
                 Err(error) if error.is_restart() && self.work.is_some() => {
                     self.replay(error).await?
                 }
-                other => return other.map(Arc::new),
+                other => {
+                    let mut compiled = other?;
+                    if let Statement::Fetch { name, .. } = &parsed.statement
+                        && !parsed.moves
+                    {
+                        compiled.columns = self.cursors.columns(&names::fold(name))?;
+                    }
+                    return Ok(Arc::new(compiled));
+                }
             }
         }
     }
@@ -146,6 +155,9 @@ impl Session {
     ) -> Result<Response, SqlError> {
         self.newest = None;
         let Some(compiled) = portal.compiled.clone() else { return Ok(Response::Empty) };
+        if let Statement::Declare { .. } = &compiled.source.statement {
+            return self.declare(&compiled, portal.params.clone()).await;
+        }
         if matches!(compiled.plan, Plan::Control) {
             return control::run(self, &compiled).await;
         }
@@ -340,9 +352,16 @@ impl Session {
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
+        // An attempt before this one may have asked for settings.
+        self.facts.take_asked();
         let result = attempt(&self.engine, &self.facts, work, portal, max, drawn).await;
         self.learn_from_work();
-        self.stands(result).await
+        let chunk = self.stands(result).await?;
+        for Asked { name, value, is_local } in self.facts.take_asked() {
+            self.set_in_transaction(&name, &value, is_local)?;
+            self.has_set = true;
+        }
+        Ok(chunk)
     }
 
     /// Learns what the open transaction has seen. An error may tell of it, too: a statement that
@@ -478,6 +497,7 @@ impl Session {
             match step {
                 Step::Savepoint(name) => work.savepoint(name),
                 Step::Release(name) => work.release(name)?,
+                Step::Deferral(deferral) => work.defer(deferral.clone(), &self.facts).await?,
                 Step::RollbackTo(name) => work.rollback_to(name, &self.facts.sequences)?,
                 Step::Ran { compiled, params, checksum, drawn } => {
                     let mut portal = Portal::new(compiled.clone(), params.clone());
@@ -520,6 +540,15 @@ impl Session {
                     work.txn.commit().await;
                 }
                 return Ok(());
+            }
+            if let Err(error) = work.check_obligations(&self.facts).await {
+                if !error.is_restart() {
+                    work.txn.validate().await?;
+                    return Err(error);
+                }
+                self.work = Some(work);
+                self.replay(error).await?;
+                continue;
             }
             let age = work.txn.age();
             let (journal, levels) = (std::mem::take(&mut work.journal), work.levels);
@@ -669,7 +698,8 @@ async fn attempt(
         let (source, declared) = (compiled.source.clone(), compiled.declared.clone());
         let fresh = compile::compile_for(engine, facts, Some(work), source, declared).await?;
         let shape = |columns: &Option<Arc<[Column]>>| {
-            columns.as_ref().map(|c| c.iter().map(|column| column.ty).collect::<Vec<_>>())
+            let of = |column: &Column| (column.name.clone(), column.ty);
+            columns.as_ref().map(|columns| columns.iter().map(of).collect::<Vec<_>>())
         };
         let changed =
             shape(&fresh.columns) != shape(&compiled.columns) || fresh.params != compiled.params;
@@ -758,14 +788,17 @@ async fn run_plan(
 ) -> Result<(Vec<Vec<Datum>>, bool, &'static str), SqlError> {
     match plan {
         Plan::Insert(insert) => {
-            let changed =
-                insert.run(work.txn.as_mut(), scope, &mut work.row_number, actuals).await?;
+            let Work { txn, row_number, deferral, .. } = &mut *work;
+            let changed = insert.run(txn.as_mut(), scope, row_number, deferral, actuals).await?;
+            work.obligations.add(changed.later);
             work.has_changed(insert.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, "INSERT"))
         }
         Plan::Change(change) => {
-            let changed = change.run(work.txn.as_mut(), scope, actuals).await?;
+            let Work { txn, deferral, .. } = &mut *work;
+            let changed = change.run(txn.as_mut(), scope, deferral, actuals).await?;
+            work.obligations.add(changed.later);
             work.has_changed(change.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))

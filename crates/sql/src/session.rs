@@ -7,6 +7,7 @@
 use crate::compile::{Compiled, Plan};
 use crate::consistency::{self, Guarantees};
 use crate::copy::Copying;
+use crate::cursor::Cursors;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
@@ -48,6 +49,9 @@ pub struct Session {
     pub(crate) work: Option<Work>,
     pub(crate) prepared: HashMap<String, Prepared>,
     pub(crate) portals: HashMap<String, Portal>,
+    pub(crate) cursors: Cursors,
+    /// True once a query has changed a setting.
+    pub(crate) has_set: bool,
     pub(crate) copying: Option<Copying>,
     pub(crate) notices: VecDeque<SqlError>,
     queue: VecDeque<Parsed>,
@@ -99,6 +103,7 @@ impl Session {
             clock: None,
             memory: engine.memory().clone(),
             sequences: Arc::new(Sequences::new(engine.clone())),
+            ..Facts::default()
         };
         Session {
             engine,
@@ -106,6 +111,8 @@ impl Session {
             work: None,
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            cursors: Cursors::default(),
+            has_set: false,
             copying: None,
             notices: VecDeque::new(),
             queue: VecDeque::new(),
@@ -569,6 +576,11 @@ impl Session {
     /// True if it has a transaction, which an interruption rolls back.
     pub fn has_transaction(&self) -> bool {
         self.work.is_some()
+    }
+
+    /// True if a query has changed a setting since the last call.
+    pub fn has_set(&mut self) -> bool {
+        std::mem::take(&mut self.has_set)
     }
 
     /// Takes the notices since the last call, for the extended protocol; a simple query returns

@@ -156,7 +156,7 @@ pub(crate) const FIXED: [&str; 7] = [
 ];
 
 /// The prefix of the names of Meridian's own settings.
-const OWN: &str = "meridian.";
+pub(crate) const OWN: &str = "meridian.";
 /// The prefix in earlier versions, which remains as an alias.
 const OWN_BEFORE: &str = "spanner.";
 

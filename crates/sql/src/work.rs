@@ -7,10 +7,12 @@
 
 use crate::catalog::{self, Cache, Planned};
 use crate::compile::Compiled;
+use crate::constraint::{self, Deferral, Waiting};
 use crate::datetime;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart};
+use crate::expr::Facts;
 use crate::key;
 use crate::sequence::{Changed, Drawn, Sequences};
 use crate::system;
@@ -20,10 +22,28 @@ use std::sync::Arc;
 
 /// A statement that ran, with the checksum of its result and the values that it drew.
 pub(crate) enum Step {
-    Ran { compiled: Arc<Compiled>, params: Arc<[Datum]>, checksum: u64, drawn: Arc<Drawn> },
+    Ran {
+        compiled: Arc<Compiled>,
+        params: Arc<[Datum]>,
+        checksum: u64,
+        drawn: Arc<Drawn>,
+    },
     Savepoint(String),
     Release(String),
     RollbackTo(String),
+    /// SET CONSTRAINTS: which constraints are deferred behind it.
+    Deferral(Deferral),
+}
+
+/// A savepoint.
+pub(crate) struct Saved {
+    name: String,
+    point: Savepoint,
+    /// The number of sequences that were changed before it.
+    changed: usize,
+    deferral: Deferral,
+    /// The checks that waited then.
+    obligations: usize,
 }
 
 /// The declared reads of a transaction (Spanner §4.2.2).
@@ -60,7 +80,7 @@ pub(crate) struct Work {
     /// The number of its next row in a table without a primary key.
     pub(crate) row_number: u64,
     /// Names, points, and the numbers of sequences that were changed before.
-    pub(crate) savepoints: Vec<(String, Savepoint, usize)>,
+    pub(crate) savepoints: Vec<Saved>,
     pub(crate) journal: Vec<Step>,
     /// The levels for which the statements of the journal need stack.
     pub(crate) levels: usize,
@@ -68,6 +88,10 @@ pub(crate) struct Work {
     pub(crate) own: Vec<u32>,
     /// The sequences that it has created or changed.
     pub(crate) sequences: Changed,
+    /// The constraints that it has deferred, or made immediate.
+    pub(crate) deferral: Deferral,
+    /// The checks that wait for its end.
+    pub(crate) obligations: Waiting,
     /// The tables of which it has read or written rows, by id.
     pub(crate) touched: Vec<u32>,
     /// The numbers of rows that its statements have changed, by table.
@@ -99,6 +123,8 @@ impl Work {
             levels: 0,
             own: Vec::new(),
             sequences: Changed::default(),
+            deferral: Deferral::default(),
+            obligations: Waiting::default(),
             touched: Vec::new(),
             changed: Vec::new(),
             versions: Vec::new(),
@@ -188,6 +214,29 @@ impl Work {
         self.versions.clear();
     }
 
+    /// Makes the checks that have waited, at the end of the transaction. Fails with 23503.
+    pub(crate) async fn check_obligations(&mut self, facts: &Facts) -> Result<(), SqlError> {
+        let all = self.obligations.take();
+        constraint::check_all(&all, self.txn.as_mut(), facts, true).await
+    }
+
+    /// Defers constraints, or makes those checks that no longer wait. Fails with 23503.
+    pub(crate) async fn defer(
+        &mut self,
+        deferral: Deferral,
+        facts: &Facts,
+    ) -> Result<(), SqlError> {
+        self.journal.push(Step::Deferral(deferral.clone()));
+        self.deferral = deferral;
+        self.check_due(facts).await
+    }
+
+    /// Makes the checks that wait though their constraints are not deferred.
+    pub(crate) async fn check_due(&mut self, facts: &Facts) -> Result<(), SqlError> {
+        let due = self.obligations.take_due(&self.deferral);
+        constraint::check_all(&due, self.txn.as_mut(), facts, true).await
+    }
+
     /// Counts rows that a statement has changed.
     pub(crate) fn has_changed(&mut self, table: u32, rows: u64) {
         match self.changed.iter_mut().find(|(id, _)| *id == table) {
@@ -198,8 +247,13 @@ impl Work {
     }
 
     pub(crate) fn savepoint(&mut self, name: &str) {
-        let point = self.txn.savepoint();
-        self.savepoints.push((name.into(), point, self.sequences.ids.len()));
+        self.savepoints.push(Saved {
+            name: name.into(),
+            point: self.txn.savepoint(),
+            changed: self.sequences.ids.len(),
+            deferral: self.deferral.clone(),
+            obligations: self.obligations.mark(),
+        });
         self.journal.push(Step::Savepoint(name.into()));
     }
 
@@ -210,7 +264,7 @@ impl Work {
                 format!("savepoint \"{name}\" does not exist"),
             )
         };
-        self.savepoints.iter().rposition(|(other, ..)| other == name).ok_or_else(missing)
+        self.savepoints.iter().rposition(|saved| saved.name == name).ok_or_else(missing)
     }
 
     pub(crate) fn release(&mut self, name: &str) -> Result<(), SqlError> {
@@ -227,9 +281,11 @@ impl Work {
     ) -> Result<(), SqlError> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
-        let (_, point, changed) = self.savepoints[at];
-        self.txn.rollback_to(point);
-        self.sequences.roll_back(changed);
+        let saved = &self.savepoints[at];
+        self.txn.rollback_to(saved.point);
+        self.sequences.roll_back(saved.changed);
+        self.deferral = saved.deferral.clone();
+        self.obligations.roll_back(saved.obligations);
         sequences.rolled_back(self.txn.as_mut(), &self.sequences)?;
         self.failed = false;
         self.versions.clear();

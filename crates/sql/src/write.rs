@@ -30,7 +30,8 @@ pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, row_number: &mut 
     out
 }
 
-fn check_nulls(table: &Table, row: &[Datum]) -> Result<(), SqlError> {
+/// Fails if a row violates a constraint that concerns it alone.
+fn check(table: &Table, row: &[Datum]) -> Result<(), SqlError> {
     for (column, datum) in table.columns.iter().zip(row) {
         if column.not_null && datum.is_null() {
             return Err(SqlError::new(
@@ -40,10 +41,13 @@ fn check_nulls(table: &Table, row: &[Datum]) -> Result<(), SqlError> {
                     column.name, table.name
                 ),
             )
-            .detail(format!("Failing row contains ({}).", shown(table, row, 0..row.len()))));
+            .detail(format!(
+                "Failing row contains ({}).",
+                shown(table, row, table.present().map(|(at, _)| at))
+            )));
         }
     }
-    Ok(())
+    table.check(row, || shown(table, row, table.present().map(|(at, _)| at)))
 }
 
 fn shown(table: &Table, row: &[Datum], columns: impl IntoIterator<Item = usize>) -> String {
@@ -111,7 +115,7 @@ pub(crate) async fn insert_above(
     row_number: &mut u64,
     highest: Option<&mut Option<Key>>,
 ) -> Result<Option<Clash>, SqlError> {
-    check_nulls(table, row)?;
+    check(table, row)?;
     let key = match table.row_key(row) {
         Some(bytes) => {
             let key = kv::to_key(bytes);
@@ -153,7 +157,7 @@ pub(crate) async fn update(
     old: &[Datum],
     new: &[Datum],
 ) -> Result<(), SqlError> {
-    check_nulls(table, new)?;
+    check(table, new)?;
     let new_key = table.row_key(new).map_or_else(|| key.clone(), kv::to_key);
     let moved = new_key != *key;
     if moved {

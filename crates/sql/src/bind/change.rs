@@ -187,6 +187,17 @@ pub(crate) fn change(
     if locks {
         outputs.extend(&olds);
     }
+    // RETURNING is bound before SET, as in PostgreSQL: its use of a parameter may give it a type.
+    let mut news = olds.clone();
+    let changing = clauses.assignments.unwrap_or_default();
+    for column in changing.iter().flat_map(|assignment| targets(&table, assignment)) {
+        news[column] = binder.copied(olds[column]);
+        binder.level().relations[0].columns[column].id = news[column];
+    }
+    // The commit timestamp of a changed row is not known yet.
+    binder.level().relations[0].commit_timestamp = None;
+    let returning = clauses.returning.map(|items| binder.returning(items)).transpose()?;
+    binder.level().relations[0] = target;
     let mut assigned = None;
     if let Some(all) = clauses.assignments {
         binder.begin_clause("UPDATE", false);
@@ -194,35 +205,36 @@ pub(crate) fn change(
         binder.end_clause();
         let mut computed = Vec::with_capacity(assignments.len());
         for (column, value) in &assignments {
-            let id = binder.copied(olds[*column]);
-            computed.push((id, value.clone()));
-            outputs.push(id);
-            binder.level().relations[0].columns[*column].id = id;
+            computed.push((news[*column], value.clone()));
+            outputs.push(news[*column]);
         }
         rel = rel.with_columns(computed);
         assigned = Some(assignments.into_iter().map(|(column, _)| column).collect());
     }
-    // The commit timestamp of a changed row is not known yet.
-    binder.level().relations[0].commit_timestamp = None;
-    let returning = match clauses.returning {
-        None => None,
-        Some(items) => {
-            let (columns, exprs) = binder.returning(items)?;
-            let mut computed = Vec::with_capacity(exprs.len());
-            for (column, expr) in columns.iter().zip(exprs) {
-                let id = binder.computed(&column.name, column.ty);
-                computed.push((id, expr));
-                outputs.push(id);
-            }
-            rel = rel.with_columns(computed);
-            Some(columns)
+    let returning = returning.map(|(columns, exprs)| {
+        let mut computed = Vec::with_capacity(exprs.len());
+        for (column, expr) in columns.iter().zip(exprs) {
+            let id = binder.computed(&column.name, column.ty);
+            computed.push((id, expr));
+            outputs.push(id);
         }
-    };
+        rel = std::mem::replace(&mut rel, Rel::one_row()).with_columns(computed);
+        columns
+    });
     let locks_rows =
         RowLocks { lock: Lock::Exclusive, on_locked: OnLocked::Wait, of: key, keeps: false };
     let mut query = binder.finish(rel.with_all(definitions), outputs);
     query.locks = locks.then_some(locks_rows);
     Ok(Change { table, query, locks, assigned, returning })
+}
+
+/// The columns that an assignment names, of those that exist.
+fn targets(table: &Table, assignment: &ast::Assignment) -> Vec<usize> {
+    let names = match &assignment.target {
+        ast::AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
+        ast::AssignmentTarget::Tuple(names) => names,
+    };
+    names.iter().filter_map(|name| assigned_column(table, name).ok()).collect()
 }
 
 impl Binder {

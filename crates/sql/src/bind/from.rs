@@ -1,6 +1,6 @@
 //! FROM: tables, derived tables, and joins of them.
 
-use super::scope::{Relation, ScopeColumn};
+use super::scope::{Found, Relation, ScopeColumn};
 use super::{Binder, Output, Typed};
 use crate::error::{SqlError, state};
 use crate::expr::{Compare, Expr};
@@ -124,7 +124,7 @@ impl Binder {
                 .map(|(name, id, _)| ScopeColumn {
                     name: String::clone(name),
                     id: *id,
-                    merged: false,
+                    found: Found::Always,
                 })
                 .collect();
             outer.push(Relation {
@@ -194,9 +194,10 @@ impl Binder {
             conditions.push(condition);
         }
         for relation in lefts.iter_mut().chain(rights) {
-            for column in &mut relation.columns {
-                column.merged |= wanted.contains(&column.name);
-            }
+            let columns = relation.columns.iter_mut().filter(|column| column.is_found(true));
+            columns
+                .filter(|column| wanted.contains(&column.name))
+                .for_each(|column| column.found = Found::Qualified);
         }
         Ok(Expr::all_of(conditions).unwrap_or_else(Expr::truth))
     }
@@ -292,7 +293,7 @@ impl Binder {
                     let columns = inside.into_iter().flat_map(|relation| relation.columns);
                     let mut relation = Relation {
                         alias: Some(names::fold(name)),
-                        columns: columns.filter(|column| !column.merged).collect(),
+                        columns: columns.filter(|column| column.is_found(false)).collect(),
                         table: None,
                         commit_timestamp: None,
                         row_key: None,
@@ -378,7 +379,7 @@ impl Binder {
         let column = |output: &Output| ScopeColumn {
             name: output.name.clone(),
             id: output.id,
-            merged: false,
+            found: Found::Always,
         };
         let mut relation = Relation {
             alias: alias_name,
@@ -398,15 +399,17 @@ fn rename(relation: &mut Relation, alias: Option<&ast::TableAlias>) -> Result<()
     if at.is_some() || columns.iter().any(|column| column.data_type.is_some()) {
         return Err(SqlError::unsupported("a list of column definitions in FROM"));
     }
-    if columns.len() > relation.columns.len() {
-        let (name, there) = (names::fold(name), relation.columns.len());
+    let there = relation.columns.iter().filter(|column| column.found != Found::Never).count();
+    if columns.len() > there {
+        let name = names::fold(name);
         let message = format!(
             "table \"{name}\" has {there} columns available but {} columns specified",
             columns.len()
         );
         return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
     }
-    for (column, renamed) in relation.columns.iter_mut().zip(columns) {
+    let all = relation.columns.iter_mut().filter(|column| column.found != Found::Never);
+    for (column, renamed) in all.zip(columns) {
         column.name = names::fold(&renamed.name);
     }
     Ok(())
@@ -414,5 +417,5 @@ fn rename(relation: &mut Relation, alias: Option<&ast::TableAlias>) -> Result<()
 
 /// The columns that a name without a qualifier may find.
 fn visible(relations: &[Relation]) -> impl Iterator<Item = &ScopeColumn> {
-    relations.iter().flat_map(|relation| &relation.columns).filter(|column| !column.merged)
+    relations.iter().flat_map(|relation| &relation.columns).filter(|column| column.is_found(false))
 }

@@ -111,7 +111,7 @@ impl Binder {
                 continue;
             }
             for column in &relation.columns {
-                if alias.is_some() || !column.merged {
+                if column.is_found(alias.is_some()) {
                     let typed = Typed::of(Expr::Column(column.id), self.columns[column.id].ty);
                     out.push(Item { typed, name: column.name.clone() });
                 }

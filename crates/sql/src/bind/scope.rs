@@ -49,13 +49,34 @@ pub(crate) struct Relation {
 pub(crate) struct ScopeColumn {
     pub(crate) name: String,
     pub(crate) id: ColumnId,
-    /// True if USING merged it into another column: only its qualified name finds it.
-    pub(crate) merged: bool,
+    pub(crate) found: Found,
+}
+
+/// The names that find a column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Its name, qualified or not.
+    Always,
+    /// Its qualified name alone: USING merged it into another column.
+    Qualified,
+    /// None: it was dropped.
+    Never,
+}
+
+impl ScopeColumn {
+    /// True if its name finds it.
+    pub(super) fn is_found(&self, qualified: bool) -> bool {
+        match self.found {
+            Found::Always => true,
+            Found::Qualified => qualified,
+            Found::Never => false,
+        }
+    }
 }
 
 impl Relation {
     fn find(&self, name: &str, qualified: bool) -> Vec<ColumnId> {
-        let fits = |column: &&ScopeColumn| column.name == name && (qualified || !column.merged);
+        let fits = |column: &&ScopeColumn| column.name == name && column.is_found(qualified);
         self.columns.iter().filter(fits).map(|column| column.id).collect()
     }
 }
@@ -99,7 +120,7 @@ impl Binder {
         let named = |(at, column): (usize, &crate::catalog::ColumnDef)| ScopeColumn {
             name: column.name.clone(),
             id: first + at,
-            merged: false,
+            found: if column.dropped { Found::Never } else { Found::Always },
         };
         let columns: Vec<ScopeColumn> = table.columns.iter().enumerate().map(named).collect();
         let commit_timestamp = versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
@@ -173,7 +194,8 @@ impl Binder {
             .map_or_else(|| format!("\"{name}\""), |qualifier| format!("{qualifier}.{name}"));
         let error =
             SqlError::new(state::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
-        let all = relations().flat_map(|r| r.columns.iter().map(|column| column.name.as_str()));
+        let columns = relations().flat_map(|relation| &relation.columns);
+        let all = columns.filter(|column| column.is_found(true)).map(|column| column.name.as_str());
         match names::nearest(name, all) {
             Some(near) => error.hint(format!("Did you mean \"{near}\"?")),
             None => error,

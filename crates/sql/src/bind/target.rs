@@ -20,7 +20,7 @@ pub(crate) fn target_column(table: &Table, ident: &ast::Ident) -> Result<usize, 
     }
     let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
     let error = SqlError::new(state::UNDEFINED_COLUMN, message).at(names::position(ident));
-    let all = table.columns.iter().map(|column| column.name.as_str());
+    let all = table.present().map(|(_, column)| column.name.as_str());
     Err(match names::nearest(&name, all) {
         Some(near) => error.hint(format!("Did you mean \"{near}\"?")),
         None => error,
@@ -30,7 +30,7 @@ pub(crate) fn target_column(table: &Table, ident: &ast::Ident) -> Result<usize, 
 /// Returns the numbers of the named columns; of all columns if none is named.
 pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<usize>, SqlError> {
     if named.is_empty() {
-        return Ok((0..table.columns.len()).collect());
+        return Ok(table.present().map(|(at, _)| at).collect());
     }
     let mut out = Vec::with_capacity(named.len());
     for ident in named {

@@ -7,9 +7,11 @@ use minicbor::data::{Tag, Type};
 use minicbor::{Decoder, Encoder};
 use std::sync::Arc;
 
-/// The tag before the descriptor of a sequence. That of a table has none, as earlier releases wrote
-/// it.
+/// The tag before the descriptor of a sequence.
 const SEQUENCE: u64 = 0x6d_0001;
+/// The tag before the descriptor of a table with what earlier releases do not know.
+/// Without them, there is none, as those releases wrote it.
+const NEWER_TABLE: u64 = 0x6d_0002;
 
 /// An object of the catalog. Indexes are parts of their tables.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +59,14 @@ impl Object {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Object::Table(table) => table.encode(),
+            Object::Table(table) if !table.is_newer() => table.encode(),
+            Object::Table(table) => {
+                let mut e = Encoder::new(Vec::new());
+                e.tag(Tag::new(NEWER_TABLE)).expect("invariant: writing to memory does not fail");
+                let mut bytes = e.into_writer();
+                bytes.extend(table.encode());
+                bytes
+            }
             Object::Sequence(sequence) => {
                 let mut e = Encoder::new(Vec::new());
                 e.tag(Tag::new(SEQUENCE))
@@ -80,6 +89,9 @@ impl Object {
             SEQUENCE => {
                 let sequence = d.decode().map_err(|e| wrong(&e))?;
                 Ok(Object::Sequence(Arc::new(sequence)))
+            }
+            NEWER_TABLE => {
+                Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))
             }
             other => Err(wrong(&format_args!("kind {other:#x} is of a later release"))),
         }

@@ -1,11 +1,13 @@
 //! The descriptor of a table.
 
 use super::Planned;
+use crate::constraint::{Check, ForeignKey};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::index::Index;
 use crate::key;
 use crate::kv;
+use crate::row;
 use crate::sequence;
 use crate::statistics::Statistics;
 use crate::system;
@@ -43,6 +45,18 @@ pub struct Table {
     #[n(7)]
     #[cbor(default)]
     pub(crate) owns: Vec<u32>,
+    /// The CHECK constraints, by name.
+    #[n(8)]
+    #[cbor(default)]
+    pub(crate) checks: Vec<Check>,
+    /// The FOREIGN KEY constraints, by name.
+    #[n(9)]
+    #[cbor(default)]
+    pub(crate) foreign: Vec<ForeignKey>,
+    /// The tables whose foreign keys refer to this one, by id.
+    #[n(10)]
+    #[cbor(default)]
+    pub(crate) referenced_by: Vec<u32>,
     /// True for a sequence that is read as a table: its row is made when it is read.
     #[cbor(skip)]
     pub(crate) is_sequence: bool,
@@ -72,6 +86,17 @@ pub struct ColumnDef {
     /// Set if it is an identity column, whose default takes the values of its sequence.
     #[n(4)]
     pub identity: Option<Identity>,
+    /// True if it was dropped. It keeps its number, and reads as NULL.
+    #[n(5)]
+    #[cbor(default)]
+    pub dropped: bool,
+    /// The value that it has in rows from before it, encoded; NULL if there is none.
+    #[n(6)]
+    #[cbor(with = "minicbor::bytes")]
+    pub(crate) before: Option<Vec<u8>>,
+    /// `before`, decoded.
+    #[cbor(skip)]
+    pub(crate) filled: Option<Datum>,
 }
 
 /// The kind of an identity column.
@@ -88,7 +113,37 @@ pub enum Identity {
 impl ColumnDef {
     /// Creates a column that takes NULL and has no default.
     pub(crate) fn new(name: &str, ty: Type) -> Self {
-        ColumnDef { name: name.into(), ty, not_null: false, default: None, identity: None }
+        ColumnDef {
+            name: name.into(),
+            ty,
+            not_null: false,
+            default: None,
+            identity: None,
+            dropped: false,
+            before: None,
+            filled: None,
+        }
+    }
+
+    /// Sets the value that it has in rows from before it.
+    pub(crate) fn fill(&mut self, value: Datum) {
+        let value = Some(value).filter(|value| !value.is_null());
+        self.before = value.as_ref().map(row::encode_value);
+        self.filled = value;
+    }
+
+    /// Reads the value of rows from before it as one of its type, which is that of before, or one
+    /// whose values are encoded alike.
+    pub(crate) fn settle(&mut self) -> Result<(), SqlError> {
+        let value = self.before.as_deref().map(|bytes| row::decode_value(self.ty, bytes));
+        self.filled = value.transpose()?;
+        Ok(())
+    }
+
+    /// Drops it: no name finds it, and rows have NULL in it.
+    pub(crate) fn drop(&mut self, number: usize) {
+        let name = format!("........pg.dropped.{}........", number + 1);
+        *self = ColumnDef { dropped: true, ..ColumnDef::new(&name, self.ty) };
     }
 }
 
@@ -136,6 +191,9 @@ impl Table {
             primary: None,
             indexes: Vec::new(),
             owns: Vec::new(),
+            checks: Vec::new(),
+            foreign: Vec::new(),
+            referenced_by: Vec::new(),
             is_sequence: false,
             stored: Vec::new(),
             statistics: None,
@@ -178,9 +236,30 @@ impl Table {
         found
     }
 
+    /// Returns the keys that have exactly these columns.
+    pub(crate) fn keys_of(&self, columns: &[u32]) -> impl Iterator<Item = &Index> {
+        self.primary.iter().chain(&self.indexes).filter(|index| index.is_key_of(columns))
+    }
+
+    /// True if it has constraints or columns that earlier releases do not know.
+    pub(super) fn is_newer(&self) -> bool {
+        let is_newer = |column: &ColumnDef| column.dropped || column.before.is_some();
+        self.columns.iter().any(is_newer) || !self.checks.is_empty() || self.has_references()
+    }
+
+    /// True if a foreign key concerns it.
+    pub(crate) fn has_references(&self) -> bool {
+        !self.foreign.is_empty() || !self.referenced_by.is_empty()
+    }
+
+    /// Returns the columns that were not dropped, with their numbers.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &ColumnDef)> {
+        self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
+    }
+
     /// Returns the number of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
+        self.present().find(|(_, column)| column.name == name).map(|(at, _)| at)
     }
 
     /// Returns the key ranges of its rows and of its indexes' entries, except in storages that only
@@ -235,23 +314,30 @@ impl Table {
         if missing || included.into_iter().any(|column| is_missing(*column as usize)) {
             return Err(wrong(&"an index of a column that is not there"));
         }
+        table.columns.iter_mut().try_for_each(ColumnDef::settle)?;
         table.settle();
-        table.bind_indexes()?;
+        table.bind_stored()?;
         Ok(table)
     }
 
-    /// Binds the expressions and predicates of its indexes. Must be called after every change of
-    /// its columns or indexes.
-    pub(crate) fn bind_indexes(&mut self) -> Result<(), SqlError> {
+    /// Binds the expressions and conditions of its indexes and constraints. Must be called after
+    /// every change of these or of its columns.
+    pub(crate) fn bind_stored(&mut self) -> Result<(), SqlError> {
         let has_text = |index: &Index| !index.expressions.is_empty() || index.predicate.is_some();
-        if !self.indexes.iter().any(has_text) {
+        if self.checks.is_empty() && !self.indexes.iter().any(has_text) {
             return Ok(());
         }
-        let rows = Arc::new(Table::new(self.id, &self.name, self.columns.clone()));
+        let rows = self.columns_alone();
+        self.checks.iter_mut().try_for_each(|check| check.bind(&rows))?;
         self.indexes
             .iter_mut()
             .filter(|index| has_text(index))
             .try_for_each(|index| index.bind(&rows))
+    }
+
+    /// Returns a table of its columns, which stored expressions are bound to.
+    pub(crate) fn columns_alone(&self) -> Arc<Table> {
+        Arc::new(Table::new(self.id, &self.name, self.columns.clone()))
     }
 }
 
@@ -269,7 +355,7 @@ mod tests {
         table.indexes = vec![plain.clone(), plain.clone(), plain];
         table.indexes[1].predicate = Some("a > 3".into());
         table.indexes[2].included = vec![0];
-        table.bind_indexes().expect("bound");
+        table.bind_stored().expect("bound");
         let bytes = table.encode();
         assert_eq!(Table::decode(&bytes).expect("known"), table);
         // Earlier releases refuse the number of a column that is not there.

@@ -18,10 +18,10 @@ use crate::limits;
 use crate::names;
 use crate::sequence;
 use sqlparser::ast::{
-    self, AlterTable, ColumnDef, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable,
-    CreateTableOptions, DeferrableInitial, HiveDistributionStyle, IndexColumn, IndexType,
-    NullsDistinctOption, OrderByExpr, PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate,
-    UniqueConstraint,
+    self, AlterTable, CheckConstraint, ColumnDef, ColumnOption, ConstraintCharacteristics,
+    CreateIndex, CreateTable, CreateTableOptions, DeferrableInitial, ForeignKeyConstraint,
+    HiveDistributionStyle, IndexColumn, IndexType, NullsDistinctOption, OrderByExpr,
+    PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate, UniqueConstraint,
 };
 
 /// Operator classes whose order equals the order of Meridian's keys.
@@ -204,6 +204,8 @@ pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
             ColumnOption::PrimaryKey(key) => primary_key(key)?,
             ColumnOption::Unique(key) => unique(key)?,
             ColumnOption::Collation(name) => collation(name)?,
+            ColumnOption::Check(check) => check_constraint(check)?,
+            ColumnOption::ForeignKey(foreign) => foreign_key(foreign)?,
             ColumnOption::DialectSpecific(tokens) => drop(sequence::identity(tokens)?),
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
@@ -211,13 +213,39 @@ pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Rejects constraints other than keys, and options of keys other than their columns.
+/// Rejects constraints other than keys and conditions, and options of keys other than columns.
 pub(crate) fn constraint(constraint: &TableConstraint) -> Result<(), SqlError> {
     match constraint {
         TableConstraint::PrimaryKey(key) => primary_key(key),
         TableConstraint::Unique(key) => unique(key),
+        TableConstraint::Check(check) => check_constraint(check),
+        TableConstraint::ForeignKey(foreign) => foreign_key(foreign),
         other => Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
+}
+
+fn foreign_key(foreign: &ForeignKeyConstraint) -> Result<(), SqlError> {
+    let ForeignKeyConstraint {
+        name: _,
+        index_name,
+        columns: _,
+        foreign_table: _,
+        referred_columns: _,
+        on_delete: _,
+        on_update: _,
+        match_kind,
+        characteristics,
+    } = foreign;
+    refuse(&[
+        (index_name.is_some(), "a name of the index"),
+        (matches!(match_kind, Some(ast::ConstraintReferenceMatchKind::Partial)), "MATCH PARTIAL"),
+        (characteristics.as_ref().is_some_and(|it| it.enforced == Some(false)), "NOT ENFORCED"),
+    ])
+}
+
+fn check_constraint(check: &CheckConstraint) -> Result<(), SqlError> {
+    let CheckConstraint { name: _, expr: _, enforced } = check;
+    refuse(&[(*enforced == Some(false), "NOT ENFORCED")])
 }
 
 fn primary_key(key: &PrimaryKeyConstraint) -> Result<(), SqlError> {
@@ -361,8 +389,7 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
     ])?;
     for operation in operations {
         match operation {
-            ast::AlterTableOperation::AddConstraint { constraint: added, not_valid } => {
-                refuse(&[(*not_valid, "NOT VALID")])?;
+            ast::AlterTableOperation::AddConstraint { constraint: added, not_valid: _ } => {
                 constraint(added)?;
             }
             ast::AlterTableOperation::AddColumn {
@@ -371,16 +398,7 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
                 column_def,
                 column_position,
             } => {
-                let is_key = |def: &ast::ColumnOptionDef| {
-                    matches!(def.option, ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_))
-                };
-                refuse(&[
-                    (column_position.is_some(), "a position of the new column"),
-                    (
-                        column_def.options.iter().any(is_key),
-                        "ADD COLUMN with PRIMARY KEY or UNIQUE",
-                    ),
-                ])?;
+                refuse(&[(column_position.is_some(), "a position of the new column")])?;
                 column(column_def)?;
             }
             _ => {}
@@ -389,8 +407,7 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Rejects clauses of TRUNCATE other than its tables and RESTART IDENTITY. No foreign key refers to
-/// a table, so that CASCADE has nothing to do.
+/// Rejects clauses of TRUNCATE other than its tables, CASCADE and RESTART IDENTITY.
 pub(crate) fn truncate(truncate: &Truncate) -> Result<(), SqlError> {
     let Truncate {
         table_names: _,

@@ -1,24 +1,62 @@
 //! ALTER TABLE.
 
-use super::create::{Given, add_unique, column_def, set_primary};
+use super::create::{add_unique, set_primary};
 use super::index::{fill, parts};
-use super::rows::{move_rows, refuse_nulls};
-use super::stored::stored;
-use super::{Ddl, change, duplicate, open, renew, sequences};
-use crate::bind::{self, Binder};
+use super::rows::{Move, check_rows, move_rows};
+use super::{Ddl, change, columns, constraints, duplicate, foreign_keys, open, renew};
 use crate::catalog;
-use crate::clauses;
-use crate::error::{SqlError, state};
+use crate::error::SqlError;
 use crate::kv;
 use crate::names;
-use crate::parse;
-use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
+use sqlparser::ast::{self, AlterTableOperation, TableConstraint};
 
 pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Result<(), SqlError> {
     let before = open(cx, &alter.name).await?;
+    cx.refuse_deferred("ALTER TABLE", &before)?;
     let mut table = (*before).clone();
     for operation in &alter.operations {
         match operation {
+            AlterTableOperation::AddConstraint {
+                constraint: TableConstraint::Check(check),
+                not_valid,
+            } => {
+                let name = check.name.as_ref().map(names::fold);
+                let id =
+                    constraints::add_check(cx, &mut table, name, &check.expr, !not_valid).await?;
+                let added = table.checks.iter().find(|check| check.id == id);
+                if let Some(added) = added.filter(|_| !not_valid) {
+                    check_rows(cx, &table, added).await?;
+                }
+            }
+            AlterTableOperation::AddConstraint {
+                constraint: TableConstraint::ForeignKey(foreign),
+                not_valid,
+            } => {
+                let name = foreign.name.as_ref().map(names::fold);
+                let is_valid = !not_valid;
+                let at = foreign_keys::add_foreign(cx, &mut table, foreign, name, None, is_valid)
+                    .await?;
+                if is_valid {
+                    foreign_keys::check_foreign(cx, &table, at).await?;
+                }
+            }
+            AlterTableOperation::ValidateConstraint { name } => {
+                constraints::validate(cx, &mut table, &names::fold(name)).await?;
+            }
+            AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
+                let old = table.clone();
+                let name = names::fold(name);
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                if constraints::drop_constraint(cx, &mut table, &name, *if_exists, cascade).await? {
+                    table.settle();
+                    renew(cx, &mut table).await?;
+                    move_rows(cx, &old, &table, &Move::Fill).await?;
+                }
+            }
+            AlterTableOperation::RenameConstraint { old_name, new_name } => {
+                let (old, new) = (names::fold(old_name), names::fold(new_name));
+                constraints::rename_constraint(cx, &mut table, &old, &new).await?;
+            }
             AlterTableOperation::AddConstraint { not_valid: true, constraint: _ } => {
                 return Err(SqlError::unsupported("NOT VALID"));
             }
@@ -30,7 +68,7 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
                 let parts = parts(&table, &key.columns)?;
                 set_primary(cx, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
                 renew(cx, &mut table).await?;
-                move_rows(cx, &old, &table).await?;
+                move_rows(cx, &old, &table, &Move::Fill).await?;
             }
             AlterTableOperation::AddConstraint {
                 constraint: TableConstraint::Unique(key), ..
@@ -46,68 +84,22 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
             AlterTableOperation::AddColumn {
                 column_keyword: _,
                 if_not_exists,
-                column_def: def,
+                column_def,
                 column_position: None,
-            } => {
-                let (column, given) = column_def(cx, def, &table.name).await?;
-                if table.column(&column.name).is_some() {
-                    if *if_not_exists {
-                        continue;
-                    }
-                    let message = format!(
-                        "column \"{}\" of relation \"{}\" already exists",
-                        column.name, table.name
-                    );
-                    return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
-                }
-                clauses::check_columns(table.columns.len() + 1)?;
-                if column.not_null || column.default.is_some() {
-                    // Existing rows lack the column and would read it as NULL, so they are
-                    // rewritten.
-                    let old = table.clone();
-                    table.columns.push(column);
-                    table.settle();
-                    if let Some(Given { identity, options }) = given {
-                        let at = table.columns.len() - 1;
-                        sequences::give(cx, &mut table, at, identity, &options).await?;
-                    }
-                    renew(cx, &mut table).await?;
-                    move_rows(cx, &old, &table).await?;
-                } else {
-                    table.columns.push(column);
-                }
-            }
+            } => columns::add(cx, &mut table, column_def, *if_not_exists).await?,
             AlterTableOperation::AlterColumn { column_name, op } => {
-                let column = bind::target_columns(&table, std::slice::from_ref(column_name))?[0];
-                if table.columns[column].identity.is_some()
-                    && matches!(
-                        op,
-                        AlterColumnOperation::SetDefault { .. }
-                            | AlterColumnOperation::DropDefault
-                            | AlterColumnOperation::DropNotNull
-                    )
-                {
-                    let (name, relation) = (&table.columns[column].name, &table.name);
-                    let message = format!(
-                        "column \"{name}\" of relation \"{relation}\" is an identity column"
-                    );
-                    let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.";
-                    return Err(SqlError::new(state::SYNTAX, message).hint(hint));
+                columns::alter(cx, &mut table, column_name, op).await?;
+            }
+            AlterTableOperation::DropColumn {
+                has_column_keyword: _,
+                column_names,
+                if_exists,
+                drop_behavior,
+            } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                for name in column_names {
+                    columns::drop(cx, &mut table, name, *if_exists, cascade).await?;
                 }
-                match op {
-                    AlterColumnOperation::SetDefault { value } => {
-                        let text = stored(cx, value).await?;
-                        table.columns[column].default = Some(text);
-                    }
-                    AlterColumnOperation::DropDefault => table.columns[column].default = None,
-                    AlterColumnOperation::DropNotNull => table.columns[column].not_null = false,
-                    AlterColumnOperation::SetNotNull => {
-                        refuse_nulls(cx, &table, column).await?;
-                        table.columns[column].not_null = true;
-                    }
-                    other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
-                }
-                Binder::new(&[]).defaults(&table)?;
             }
             AlterTableOperation::RenameTable { table_name } => {
                 let name = match table_name {
@@ -121,43 +113,14 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
                 cx.txn.put(kv::name_key(&table.name), None)?;
                 catalog::put_name(cx.txn, &name, table.id, table.id)?;
                 table.name = name;
-                table.bind_indexes()?;
+                table.bind_stored()?;
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-                let column =
-                    bind::target_columns(&table, std::slice::from_ref(old_column_name))?[0];
-                let name = names::fold(new_column_name);
-                if table.column(&name).is_some() {
-                    let message =
-                        format!("column \"{name}\" of relation \"{}\" already exists", table.name);
-                    return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
-                }
-                for index in &mut table.indexes {
-                    let texts = index.expressions.iter_mut().chain(&mut index.predicate);
-                    for text in texts {
-                        *text = renamed(text, &table.columns[column].name, new_column_name)?;
-                    }
-                }
-                table.columns[column].name = name;
-                table.bind_indexes()?;
+                columns::rename(&mut table, old_column_name, new_column_name)?;
             }
             other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
         }
         table.settle();
     }
     change(cx, &before, table)
-}
-
-/// Returns the text of an expression in which a column has another name.
-pub(super) fn renamed(text: &str, old: &str, new: &ast::Ident) -> Result<String, SqlError> {
-    let mut expr = parse::expression(text)?;
-    let _ = ast::visit_expressions_mut(&mut expr, |part| {
-        if let ast::Expr::Identifier(ident) = part
-            && names::fold(ident) == old
-        {
-            *ident = new.clone();
-        }
-        std::ops::ControlFlow::<()>::Continue(())
-    });
-    Ok(expr.to_string())
 }

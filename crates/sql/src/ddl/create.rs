@@ -2,7 +2,7 @@
 
 use super::index::{add_index, parts};
 use super::stored::stored;
-use super::{Ddl, check_schema, duplicate, free_name, sequences};
+use super::{Ddl, check_schema, constraints, duplicate, foreign_keys, free_name, sequences};
 use crate::bind::Binder;
 use crate::catalog::{self, ColumnDef, Identity, Table};
 use crate::error::{SqlError, state};
@@ -55,8 +55,24 @@ pub(super) async fn create_table(
             }
         }
     }
-    for constraint in &create.constraints {
+    for def in &create.columns {
+        for (name, expr) in constraints::checks_of_column(def) {
+            constraints::add_check(cx, &mut table, name, expr, true).await?;
+        }
+    }
+    let mut constraints: Vec<_> = create.constraints.iter().collect();
+    // They may refer to the table's own keys.
+    constraints.sort_by_key(|it| matches!(it, TableConstraint::ForeignKey(_)));
+    for constraint in constraints {
         match constraint {
+            TableConstraint::ForeignKey(foreign) => {
+                let name = foreign.name.as_ref().map(names::fold);
+                foreign_keys::add_foreign(cx, &mut table, foreign, name, None, true).await?;
+            }
+            TableConstraint::Check(check) => {
+                let name = check.name.as_ref().map(names::fold);
+                constraints::add_check(cx, &mut table, name, &check.expr, true).await?;
+            }
             TableConstraint::PrimaryKey(key) => {
                 let parts = parts(&table, &key.columns)?;
                 set_primary(cx, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
@@ -67,6 +83,11 @@ pub(super) async fn create_table(
                 add_unique(cx, &mut table, parts, name).await?;
             }
             other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
+        }
+    }
+    for (at, def) in create.columns.iter().enumerate() {
+        for (name, foreign) in constraints::references_of_column(def) {
+            foreign_keys::add_foreign(cx, &mut table, foreign, name, Some(at), true).await?;
         }
     }
     table.settle();
@@ -94,16 +115,24 @@ fn serial(ty: &DataType) -> Option<Type> {
 }
 
 /// Returns a column, and the sequence that it is to get.
+/// Returns the type of a column. Fails with 0A000 if no table stores its values.
+pub(super) fn column_type(data_type: &ast::DataType) -> Result<Type, SqlError> {
+    let ty = names::data_type(data_type)?;
+    match ty {
+        Type::Object(_) | Type::Int2Vector => {
+            Err(SqlError::unsupported(format!("a column of type {ty}")))
+        }
+        ty => Ok(ty),
+    }
+}
+
 pub(super) async fn column_def(
     cx: &mut Ddl<'_>,
     def: &ast::ColumnDef,
     table: &str,
 ) -> Result<(ColumnDef, Option<Given>), SqlError> {
     let serial = serial(&def.data_type);
-    let ty = serial.map_or_else(|| names::data_type(&def.data_type), Ok)?;
-    if matches!(ty, Type::Object(_) | Type::Int2Vector) {
-        return Err(SqlError::unsupported(format!("a column of type {ty}")));
-    }
+    let ty = serial.map_or_else(|| column_type(&def.data_type), Ok)?;
     let mut column = ColumnDef::new(&names::fold(&def.name), ty);
     let mut given = serial.map(|_| Given { identity: None, options: Options::default() });
     let wrong = |column: &ColumnDef, what: &str| {
@@ -130,7 +159,11 @@ pub(super) async fn column_def(
                 let (always, options) = sequence::identity(tokens)?;
                 given = Some(Given { identity: Some(sequences::kind(always)), options });
             }
-            ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::Collation(_) => {}
+            ColumnOption::Null
+            | ColumnOption::Unique(_)
+            | ColumnOption::Collation(_)
+            | ColumnOption::Check(_)
+            | ColumnOption::ForeignKey(_) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }
@@ -177,6 +210,7 @@ pub(super) async fn add_unique(
     parts: Vec<IndexPart>,
     name: Option<String>,
 ) -> Result<(), SqlError> {
-    let index = Index::new(0, String::new(), parts, true);
+    let mut index = Index::new(0, String::new(), parts, true);
+    index.constraint = Some(true);
     add_index(cx, table, index, name, "key").await
 }

@@ -1,7 +1,7 @@
 //! CREATE INDEX and DROP INDEX.
 
 use super::rows::all_rows;
-use super::{Ddl, change, duplicate, free_name, open};
+use super::{Ddl, change, duplicate, foreign_keys, free_name, open};
 use crate::bind;
 use crate::bulk::Bulk;
 use crate::catalog::{self, Table};
@@ -73,7 +73,7 @@ pub(super) async fn add_index(
     catalog::put_name(cx.txn, &name, id, table.id)?;
     (index.id, index.name) = (id, name);
     table.indexes.push(index);
-    table.bind_indexes()
+    table.bind_stored()
 }
 
 /// Returns the name for an index: an expression counts as its function, or as `expr`.
@@ -180,6 +180,7 @@ pub(super) async fn drop_index(
     cx: &mut Ddl<'_>,
     name: &str,
     if_exists: bool,
+    cascade: bool,
 ) -> Result<(), SqlError> {
     let missing =
         || SqlError::new(state::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
@@ -192,15 +193,16 @@ pub(super) async fn drop_index(
             .await?;
     let old = table.ok_or_else(missing)?;
     let mut table = (*old).clone();
-    let Some(at) = table.indexes.iter().position(|index| index.name == name) else {
-        return Err(SqlError::new(
-            "2BP01",
-            format!(
-                "cannot drop index {name} because constraint {name} on table {} requires it",
-                table.name
-            ),
-        ));
+    let is_it = |index: &Index| index.name == name && !index.is_constraint();
+    let Some(at) = table.indexes.iter().position(is_it) else {
+        let constraint = format!("constraint {name} on table {}", table.name);
+        let message = format!("cannot drop index {name} because {constraint} requires it");
+        return Err(SqlError::new(state::DEPENDENT_OBJECTS, message)
+            .hint(format!("You can drop {constraint} instead.")));
     };
+    let what = format!("index {name}");
+    let index = table.indexes[at].clone();
+    foreign_keys::free_key(cx, &mut table, &index, &what, cascade).await?;
     remove_index(cx, &mut table, at)?;
     change(cx, &old, table)
 }
@@ -209,4 +211,26 @@ pub(super) fn remove_index(cx: &mut Ddl<'_>, table: &mut Table, at: usize) -> Re
     let index = table.indexes.remove(at);
     catalog::drop_storage(cx.txn, index.id)?;
     Ok(cx.txn.put(kv::name_key(&index.name), None)?)
+}
+
+/// Renames an index, or the index of a key.
+pub(super) async fn rename_index(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    old: &str,
+    new: &str,
+) -> Result<(), SqlError> {
+    if catalog::relation(cx.txn, new).await?.is_some() {
+        return Err(duplicate(new));
+    }
+    let id = table.id;
+    let mut keys = table.primary.iter_mut().chain(&mut table.indexes);
+    let Some(index) = keys.find(|index| index.name == old) else {
+        let message = format!("index \"{old}\" does not exist");
+        return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+    };
+    cx.txn.put(kv::name_key(old), None)?;
+    catalog::put_name(cx.txn, new, index.id, id)?;
+    index.name = new.into();
+    Ok(())
 }

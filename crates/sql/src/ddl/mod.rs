@@ -6,7 +6,10 @@
 
 mod alter;
 mod building;
+mod columns;
+mod constraints;
 mod create;
+mod foreign_keys;
 mod index;
 mod rows;
 mod sequences;
@@ -18,6 +21,8 @@ pub(crate) use index::not_unique;
 use crate::bulk::Ids;
 use crate::catalog::{self, Object, Table};
 use crate::clauses;
+use crate::compile;
+use crate::constraint::Waiting;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
@@ -45,6 +50,8 @@ pub(crate) struct Ddl<'a> {
     pub(crate) row_number: &'a mut u64,
     /// The sequences that the transaction has created or changed.
     pub(crate) sequences: &'a mut Changed,
+    /// The checks that are deferred.
+    obligations: &'a mut Waiting,
     pub(crate) facts: &'a Facts,
 }
 
@@ -59,9 +66,22 @@ impl<'a> Ddl<'a> {
     ) -> Ddl<'a> {
         let clean = work.clean;
         work.catalog_changed();
-        let Work { txn, own, row_number, sequences, .. } = work;
+        let Work { txn, own, row_number, sequences, obligations, .. } = work;
         let (txn, ids) = (txn.as_mut(), Ids { database, own });
-        Ddl { engine, txn, ids, clean, row_number, sequences, facts }
+        Ddl { engine, txn, ids, clean, row_number, sequences, obligations, facts }
+    }
+
+    /// Fails with 55006 if a check of a table's rows is deferred: it would find other columns, or
+    /// other storage.
+    fn refuse_deferred(&self, command: &str, table: &Table) -> Result<(), SqlError> {
+        if !self.obligations.concerns(table.id) {
+            return Ok(());
+        }
+        let name = &table.name;
+        let message = format!("cannot {command} \"{name}\" because it has pending trigger events");
+        Err(SqlError::new(state::OBJECT_IN_USE, message)
+            .detail("A foreign key of it is deferred, and has to be checked.")
+            .hint("Run SET CONSTRAINTS ALL IMMEDIATE before."))
     }
 
     /// Returns the next id, for a table, an index or a sequence.
@@ -99,8 +119,16 @@ pub(crate) async fn run(
         }
         Statement::Truncate(truncate) => {
             clauses::truncate(truncate)?;
+            let mut tables: Vec<Arc<Table>> = Vec::new();
             for target in &truncate.table_names {
-                let old = open(cx, &target.name).await?;
+                let table = open(cx, &target.name).await?;
+                if tables.iter().all(|other| other.id != table.id) {
+                    tables.push(table);
+                }
+            }
+            let cascade = truncate.cascade == Some(ast::CascadeOption::Cascade);
+            for old in foreign_keys::truncated_with(cx, tables, cascade).await? {
+                cx.refuse_deferred("TRUNCATE", &old)?;
                 let mut table = (*old).clone();
                 renew(cx, &mut table).await?;
                 change(cx, &old, table)?;
@@ -119,6 +147,7 @@ pub(crate) async fn run(
             "DROP SEQUENCE".into()
         }
         Statement::Drop { object_type: ObjectType::Table, if_exists, names, cascade, .. } => {
+            let mut dropped = Vec::new();
             for name in names {
                 let folded = names::relation(name)?;
                 match catalog::table_by_name(
@@ -130,7 +159,7 @@ pub(crate) async fn run(
                 )
                 .await?
                 {
-                    Some(table) => drop_table(cx, &table, *cascade).await?,
+                    Some(table) => dropped.push(table),
                     None if *if_exists => {}
                     None => {
                         return Err(SqlError::new(
@@ -140,11 +169,20 @@ pub(crate) async fn run(
                     }
                 }
             }
+            let ids: Vec<u32> = dropped.iter().map(|table| table.id).collect();
+            for table in dropped {
+                // A table before it may have changed it.
+                let cache = &cx.engine.cache;
+                let now = catalog::table_by_id(cx.txn, cache, table.id, false, Lock::Exclusive);
+                if let Some(table) = now.await? {
+                    drop_table(cx, &table, &ids, *cascade).await?;
+                }
+            }
             "DROP TABLE".into()
         }
-        Statement::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
+        Statement::Drop { object_type: ObjectType::Index, if_exists, names, cascade, .. } => {
             for name in names {
-                drop_index(cx, &names::relation(name)?, *if_exists).await?;
+                drop_index(cx, &names::relation(name)?, *if_exists, *cascade).await?;
             }
             "DROP INDEX".into()
         }
@@ -163,7 +201,10 @@ async fn open(cx: &mut Ddl<'_>, name: &ast::ObjectName) -> Result<Arc<Table>, Sq
         .await?
     {
         Some(table) => Ok(table),
-        None => crate::compile::table(cx.engine, cx.txn, cx.clean, name).await,
+        None => {
+            let found = compile::table(cx.engine, cx.txn, cx.clean, name).await?;
+            compile::changeable(found)
+        }
     }
 }
 
@@ -172,10 +213,19 @@ fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlErro
     table.version += 1;
     table.settle();
     old.outdate(cx.txn, table.version, cx.ids.own)?;
+    cx.clean = false;
+    cx.obligations.refresh(&Arc::new(table.clone()));
     catalog::put_table(cx.txn, table)
 }
 
-async fn drop_table(cx: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<(), SqlError> {
+async fn drop_table(
+    cx: &mut Ddl<'_>,
+    table: &Arc<Table>,
+    others: &[u32],
+    cascade: bool,
+) -> Result<(), SqlError> {
+    cx.refuse_deferred("DROP TABLE", table)?;
+    foreign_keys::drop_references(cx, table, others, cascade).await?;
     sequences::drop_owned(cx, table, cascade).await?;
     table.outdate(cx.txn, SchemaVersion::GONE, cx.ids.own)?;
     for index in table.primary.iter().chain(&table.indexes) {

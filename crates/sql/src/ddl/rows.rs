@@ -6,22 +6,46 @@ use crate::access::Target;
 use crate::bind::Binder;
 use crate::bulk::Bulk;
 use crate::catalog::Table;
+use crate::constraint::Check;
 use crate::datetime;
 use crate::effects;
 use crate::error::{SqlError, state};
-use crate::expr::Scope;
+use crate::expr::{Expr, Scope};
 use crate::kv;
 use crate::scan::Cursor;
 use crate::write;
 use meridian_txn::{Lock, Transaction};
 
-/// Copies every row of the old descriptor's storage into the new one's. New columns get their
-/// default.
-pub(super) async fn move_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table) -> Result<(), SqlError> {
+/// The new rows of rows that are moved. In either case, new columns take their defaults.
+pub(super) enum Move {
+    Fill,
+    /// A column takes a value that is computed from the row as it was.
+    Change {
+        column: usize,
+        value: Expr,
+    },
+}
+
+/// Copies every row of the old descriptor's storage into the new one's.
+pub(super) async fn move_rows(
+    cx: &mut Ddl<'_>,
+    old: &Table,
+    new: &Table,
+    how: &Move,
+) -> Result<(), SqlError> {
     let mut bulk = Bulk::new(cx.engine.database().clone());
     let now_us = datetime::from_unix_ns(cx.txn.began().earliest);
     let scope = Scope { params: &[], now_us, session: cx.facts, catalog: None, effects: None };
     let defaults = Binder::new(&[]).defaults(new)?;
+    // Rows that violate a check which is not validated stay, as they do without being moved.
+    let mut checks = new.checks.clone();
+    checks.retain(|check| match how {
+        Move::Fill => false,
+        Move::Change { column, .. } => check.is_validated && check.columns().contains(column),
+    });
+    let mut unchecked = new.clone();
+    unchecked.checks.clear();
+    let new = &unchecked;
     let mut cursor = all_rows(cx.txn, old);
     let wanted = vec![true; old.columns.len()];
     loop {
@@ -32,7 +56,12 @@ pub(super) async fn move_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table) -> Res
         for found in found {
             let mut row = found.row;
             let missing = &defaults[row.len()..];
-            row.extend(effects::evaluate(missing, &[], &scope, cx.txn).await?);
+            let missing = effects::evaluate(missing, &[], &scope, cx.txn).await?;
+            if let Move::Change { column, value } = how {
+                let values = effects::evaluate(std::slice::from_ref(value), &row, &scope, cx.txn);
+                row.splice(*column..=*column, values.await?);
+            }
+            row.extend(missing);
             if let Some(column) = new
                 .columns
                 .iter()
@@ -44,6 +73,11 @@ pub(super) async fn move_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table) -> Res
                     column.0.name, new.name
                 );
                 return Err(SqlError::new(state::NOT_NULL, message));
+            }
+            for check in &checks {
+                if !check.holds(&row)? {
+                    return Err(violated(new, check));
+                }
             }
             let (chunk, highest) = bulk.chunk().await?;
             let clash = write::insert_above(chunk, new, &row, cx.row_number, Some(highest)).await?;
@@ -57,6 +91,13 @@ pub(super) async fn move_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table) -> Res
             }
         }
     }
+}
+
+/// True if a table has rows.
+pub(super) async fn has_rows(cx: &mut Ddl<'_>, table: &Table) -> Result<bool, SqlError> {
+    let mut cursor = all_rows(cx.txn, table);
+    let wanted = vec![false; table.columns.len()];
+    Ok(!cursor.next(cx.txn, table, &wanted, Lock::Shared, 1).await?.is_empty())
 }
 
 /// Fails with 23502 if a row has NULL in a column that becomes NOT NULL.
@@ -78,6 +119,35 @@ pub(super) async fn refuse_nulls(
             let message =
                 format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
             return Err(SqlError::new(state::NOT_NULL, message));
+        }
+    }
+}
+
+fn violated(table: &Table, check: &Check) -> SqlError {
+    let (check, table) = (&check.name, &table.name);
+    let message =
+        format!("check constraint \"{check}\" of relation \"{table}\" is violated by some row");
+    SqlError::new(state::CHECK, message)
+}
+
+/// Fails with 23514 if a row violates a CHECK constraint that is added.
+pub(super) async fn check_rows(
+    cx: &mut Ddl<'_>,
+    table: &Table,
+    check: &Check,
+) -> Result<(), SqlError> {
+    let mut cursor = all_rows(cx.txn, table);
+    let mut wanted = vec![false; table.columns.len()];
+    check.columns().into_iter().for_each(|column| wanted[column] = true);
+    loop {
+        let found = cursor.next(cx.txn, table, &wanted, Lock::Shared, 4000).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for found in found {
+            if !check.holds(&found.row)? {
+                return Err(violated(table, check));
+            }
         }
     }
 }

@@ -200,6 +200,24 @@ async fn set_options(
     Ok(sequence)
 }
 
+/// Gives the sequence of an identity column its new type.
+pub(super) async fn set_type(
+    cx: &mut Ddl<'_>,
+    table: &Table,
+    column: usize,
+    ty: Type,
+) -> Result<(), SqlError> {
+    for id in &table.owns {
+        let sequence = of_id(cx, *id).await?;
+        let is_its = |owner: Owner| owner.is_identity && owner.column as usize == column;
+        if sequence.owner.is_some_and(is_its) {
+            let options = Options { ty: Some(ty), ..Options::default() };
+            set_options(cx, &sequence, &options).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Restarts the sequences of a table's columns (TRUNCATE … RESTART IDENTITY).
 pub(super) async fn restart_owned(cx: &mut Ddl<'_>, table: &Table) -> Result<(), SqlError> {
     for id in &table.owns {
@@ -286,6 +304,34 @@ async fn remove(cx: &mut Ddl<'_>, sequence: &Arc<Sequence>) -> Result<(), SqlErr
     catalog::drop_storage(cx.txn, sequence.id)?;
     changes(cx, sequence.id);
     catalog::remove(cx.txn, &Object::Sequence(sequence.clone()))
+}
+
+/// Drops the sequences of a column that is being dropped.
+pub(super) async fn drop_of_column(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    column: usize,
+    what: &str,
+    cascade: bool,
+) -> Result<(), SqlError> {
+    for id in table.owns.clone() {
+        let sequence = of_id(cx, id).await?;
+        if sequence.owner.is_none_or(|owner| owner.column as usize != column) {
+            continue;
+        }
+        let mut others = users(cx, id).await?;
+        others.retain(|(user, columns)| user.id != table.id || columns.as_slice() != [column]);
+        if !cascade && !others.is_empty() {
+            return Err(depends(what, &sequence, &others));
+        }
+        others.retain(|(user, _)| user.id != table.id);
+        forget_defaults(cx, &others).await?;
+        let with_it: Vec<usize> = table.defaults_with(id).collect();
+        with_it.into_iter().for_each(|column| table.columns[column].default = None);
+        table.owns.retain(|owned| *owned != id);
+        remove(cx, &sequence).await?;
+    }
+    Ok(())
 }
 
 /// Drops the sequences of a table that is being dropped.

@@ -1,8 +1,9 @@
 //! Runs UPDATE and DELETE.
 
-use super::{Changed, all_rows, locked_row};
+use super::{Changed, all_rows, keep_references, locked_row};
 use crate::bind;
 use crate::catalog::Table;
+use crate::constraint::{Changes, Deferral, Related};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::explain::Actuals;
@@ -24,14 +25,20 @@ pub(crate) struct Change {
     /// The columns that change; `None` for DELETE.
     assigned: Option<Vec<usize>>,
     pub(crate) returning: Option<Arc<[Column]>>,
+    /// The tables that foreign keys concern.
+    related: Option<Arc<Related>>,
 }
 
 impl Change {
     /// Plans a bound UPDATE or DELETE.
-    pub(crate) fn plan(change: bind::Change, relations: usize) -> Result<Change, SqlError> {
+    pub(crate) fn plan(
+        change: bind::Change,
+        related: Option<Arc<Related>>,
+        relations: usize,
+    ) -> Result<Change, SqlError> {
         let bind::Change { table, query, locks, assigned, returning } = change;
         let query = Arc::new(physical::lower(normalize::query(query), relations)?);
-        Ok(Change { table, query, locks, assigned, returning })
+        Ok(Change { table, query, locks, assigned, returning, related })
     }
 
     pub(crate) fn is_update(&self) -> bool {
@@ -43,10 +50,12 @@ impl Change {
         &self,
         txn: &mut dyn Transaction,
         scope: &Scope<'_>,
+        deferral: &Deferral,
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let table = &*self.table;
         let mut changed = Changed::default();
+        let mut references = self.related.as_deref().map(Changes::new);
         let (rows, _held) = all_rows(&self.query, txn, scope, actuals).await?;
         for row in rows {
             let mut values = row.into_iter();
@@ -69,11 +78,20 @@ impl Change {
                         new[*column] = value;
                     }
                     write::update(txn, table, &key, &old, &new).await?;
+                    if let Some(references) = &mut references {
+                        references.wrote(&self.table, Some(&old), &new)?;
+                    }
                 }
-                None => write::delete(txn, table, &key, &old).await?,
+                None => {
+                    write::delete(txn, table, &key, &old).await?;
+                    if let Some(references) = &mut references {
+                        references.deleted(&self.table, &old)?;
+                    }
+                }
             }
             changed.add(self.returning.is_some().then(|| values.collect()));
         }
+        changed.later = keep_references(references, txn, scope, deferral).await?;
         Ok(changed)
     }
 }

@@ -1,8 +1,9 @@
 //! Runs INSERT.
 
-use super::{Changed, all_rows, locked_row};
+use super::{Changed, all_rows, keep_references, locked_row};
 use crate::bind::{self, DoUpdate, NewValues, OnConflict, Returning};
 use crate::catalog::Table;
+use crate::constraint::{Changes, Deferral, Related};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::explain::Actuals;
@@ -26,6 +27,8 @@ pub(crate) struct Insert {
     source: Source,
     conflict: OnConflict,
     returning: Option<Returning>,
+    /// The tables that foreign keys concern.
+    related: Option<Arc<Related>>,
 }
 
 /// The state of a running INSERT.
@@ -33,13 +36,18 @@ struct Running<'a> {
     scope: &'a Scope<'a>,
     row_number: &'a mut u64,
     changed: Changed,
+    references: Option<Changes<'a>>,
     /// The rows that ON CONFLICT DO UPDATE has written: none may be written twice.
     touched: BTreeSet<Key>,
 }
 
 impl Insert {
     /// Plans a bound INSERT.
-    pub(crate) fn plan(insert: bind::Insert, relations: usize) -> Result<Insert, SqlError> {
+    pub(crate) fn plan(
+        insert: bind::Insert,
+        related: Option<Arc<Related>>,
+        relations: usize,
+    ) -> Result<Insert, SqlError> {
         let bind::Insert { table, source, conflict, returning, params: _ } = insert;
         let source = match source {
             bind::Source::Values(rows) => Source::Values(rows),
@@ -47,7 +55,7 @@ impl Insert {
                 Source::Query(Arc::new(physical::lower(normalize::query(query), relations)?))
             }
         };
-        Ok(Insert { table, source, conflict, returning })
+        Ok(Insert { table, source, conflict, returning, related })
     }
 
     /// Returns the query of its rows; the number of rows, if they are values.
@@ -78,10 +86,12 @@ impl Insert {
         txn: &mut dyn Transaction,
         scope: &Scope<'_>,
         row_number: &mut u64,
+        deferral: &Deferral,
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let (changed, touched) = (Changed::default(), BTreeSet::new());
-        let mut running = Running { scope, row_number, changed, touched };
+        let references = self.related.as_deref().map(Changes::new);
+        let mut running = Running { scope, row_number, changed, references, touched };
         match &self.source {
             Source::Values(rows) => {
                 for row in rows {
@@ -97,7 +107,9 @@ impl Insert {
                 }
             }
         }
-        Ok(running.changed)
+        let Running { mut changed, references, .. } = running;
+        changed.later = keep_references(references, txn, scope, deferral).await?;
+        Ok(changed)
     }
 
     /// Counts a row that was written, and adds its outputs: those that were computed with it, or
@@ -156,6 +168,9 @@ impl Insert {
         let table = &*self.table;
         let mut own = *running.row_number;
         let Some(clash) = write::insert(txn, table, &row, running.row_number).await? else {
+            if let Some(references) = &mut running.references {
+                references.wrote(&self.table, None, &row)?;
+            }
             if let OnConflict::Update(_) = &self.conflict {
                 let key =
                     table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
@@ -196,6 +211,9 @@ impl Insert {
                     new[*column] = value;
                 }
                 write::update(txn, table, &clash.key, &old, &new).await?;
+                if let Some(references) = &mut running.references {
+                    references.wrote(&self.table, Some(&old), &new)?;
+                }
                 running.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
                 self.take(txn, &new, self.returned(computed), running).await
             }

@@ -10,6 +10,7 @@ pub(crate) use change::Change;
 pub(crate) use insert::Insert;
 
 use crate::catalog::Table;
+use crate::constraint::{Changes, Deferral, Obligations};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::exec::Reader;
@@ -27,12 +28,28 @@ pub(crate) struct Changed {
     pub(crate) count: u64,
     /// The rows of RETURNING.
     pub(crate) rows: Vec<Vec<Datum>>,
+    /// The checks that wait for the end of the transaction.
+    pub(crate) later: Obligations,
 }
 
 impl Changed {
     fn add(&mut self, returned: Option<Vec<Datum>>) {
         self.count += 1;
         self.rows.extend(returned);
+    }
+}
+
+/// Ends what a statement has to do for foreign keys. Returns what has to hold when the transaction
+/// ends.
+async fn keep_references(
+    changes: Option<Changes<'_>>,
+    txn: &mut dyn Transaction,
+    scope: &Scope<'_>,
+    deferral: &Deferral,
+) -> Result<Obligations, SqlError> {
+    match changes {
+        Some(changes) => changes.finish(txn, scope, deferral).await,
+        None => Ok(Obligations::new()),
     }
 }
 

@@ -69,6 +69,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     object(Object::Role, &[INT8]),
     object(Object::Procedure, &[INT8]),
     reads("to_regclass", &[TEXT], Out::Of(Type::Object(Object::Class)), to_class),
+    reads("to_regtype", &[TEXT], Out::Of(Type::Object(Object::Type)), to_type),
     reads("pg_get_constraintdef", &[INT4], A_TEXT, constraint_definition),
     reads("pg_get_constraintdef", &[INT4, BOOL], A_TEXT, constraint_definition),
     reads("pg_get_indexdef", &[INT4], A_TEXT, index_definition),
@@ -178,9 +179,16 @@ fn to_class(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, S
 fn type_(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
     let by_name = |name: &str| {
         let missing = || missing("type", name.trim(), state::UNDEFINED_OBJECT);
-        system::type_named(name.trim()).ok_or_else(missing)
+        system::type_written(name.trim()).ok_or_else(missing)
     };
     found(args, by_name, |oid| (oid != 0).then(|| system::format_type(oid.into(), None)))
+}
+
+fn to_type(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    let oid = system::type_written(text_at(args, 0)?.trim());
+    Ok(oid.map_or(Datum::Null, |oid| {
+        Datum::Object(oid, system::format_type(oid.into(), None).into())
+    }))
 }
 
 fn namespace(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {

@@ -1,10 +1,10 @@
 //! Functions of the session, its node and its clock, and sources of randomness.
 
 use super::of::*;
-use super::{Function, wrong_type};
+use super::{Function, text_at, wrong_type};
 use crate::consistency;
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::system;
 
@@ -18,6 +18,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("user", &[], A_TEXT, current_user).stable(),
     Function::new("current_role", &[], A_TEXT, current_user).stable(),
     Function::new("pg_backend_pid", &[], AN_INT4, pg_backend_pid).stable(),
+    Function::new("set_config", &[TEXT, TEXT, BOOL], A_TEXT, set_config).volatile().lenient(),
     Function::new("causal_token", &[], A_TEXT, causal_token).volatile(),
     Function::new("tt_now", &[], A_TEXT, tt_now).volatile(),
     Function::new("tt_after", &[TIMESTAMPTZ], A_BOOL, tt_after).volatile(),
@@ -47,6 +48,15 @@ fn current_user(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn pg_backend_pid(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::Int4(scope.session.pid))
+}
+
+fn set_config(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    if args[0].is_null() {
+        return Err(SqlError::new(state::NULL_NOT_ALLOWED, "SET requires parameter name"));
+    }
+    let value = (!args[1].is_null()).then(|| text_at(args, 1)).transpose()?;
+    let is_local = args[2] == Datum::Bool(true);
+    Ok(Datum::text(scope.session.ask(text_at(args, 0)?, value, is_local)?))
 }
 
 fn causal_token(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

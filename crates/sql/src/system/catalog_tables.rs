@@ -7,7 +7,10 @@ use crate::array::Array;
 use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datum::Datum;
 use crate::index::Index;
+use crate::names;
+use crate::parse;
 use crate::types::{ARRAYS, Type};
+use sqlparser::ast::DataType;
 
 const BTREE: u32 = 403;
 const HEAP: u32 = 2;
@@ -35,6 +38,21 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (1700, "numeric", -1, "b", "N"),
     (2950, "uuid", 16, "b", "U"),
 ];
+
+/// Returns the type that a text names, as SQL writes it: `character varying(3)`, `int[]`.
+pub(crate) fn type_written(text: &str) -> Option<u32> {
+    let written = (text.len() <= LONGEST_TYPE).then(|| parse::data_type(text)).flatten();
+    match written? {
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+            let last = name.0.last().and_then(|part| part.as_ident())?;
+            type_named(&names::fold(last))
+        }
+        other => names::data_type(&other).ok().map(Type::oid),
+    }
+}
+
+/// The longest text that is read as the name of a type, in bytes.
+const LONGEST_TYPE: usize = 200;
 
 /// Returns the type of a name of SQL or `pg_type`.
 pub(crate) fn type_named(name: &str) -> Option<u32> {
@@ -127,7 +145,9 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
     out.row(&[
         ("attrelid", relation.into()),
         ("attname", column.name.as_str().into()),
-        ("atttypid", column.ty.oid().into()),
+        ("atttypid", if column.dropped { 0.into() } else { column.ty.oid().into() }),
+        ("attisdropped", column.dropped.into()),
+        ("atthasmissing", column.filled.is_some().into()),
         ("attstattarget", (-1).into()),
         ("attlen", i32::from(column.ty.length()).into()),
         ("attnum", (at as i32 + 1).into()),
@@ -168,29 +188,30 @@ fn user(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for sequence in &context.catalog.sequences {
-        relation(out, sequence.id, &sequence.name, ("S", 0, 3), (false, 1));
+        relation(out, sequence.id, &sequence.name, ("S", 0, 3), (false, 1, 0));
     }
     for table in &context.catalog.tables {
         let has_index = table.keys().next().is_some();
         // -1 stands for a number that is not known.
         let rows = table.statistics.as_ref().map_or(-1, |statistics| statistics.rows as i64);
         let width = table.columns.len();
-        relation(out, table.id, &table.name, ("r", HEAP, width), (has_index, rows));
+        let checks = table.checks.len();
+        relation(out, table.id, &table.name, ("r", HEAP, width), (has_index, rows, checks));
         for index in table.keys() {
             let width = index.columns.len() + index.included.len();
-            relation(out, index.id, &index.name, ("i", BTREE, width), (false, rows));
+            relation(out, index.id, &index.name, ("i", BTREE, width), (false, rows, 0));
         }
     }
 }
 
-/// Writes a relation: its kind, access method and number of columns; whether it has an index, and
-/// its number of rows.
+/// Writes a relation: its kind, access method and number of columns; whether it has an index, its
+/// number of rows and that of its CHECK constraints.
 fn relation(
     out: &mut Writer<'_>,
     id: u32,
     name: &str,
     (kind, access, width): (&str, u32, usize),
-    (has_index, rows): (bool, i64),
+    (has_index, rows, checks): (bool, i64, usize),
 ) {
     out.row(&[
         ("oid", id.into()),
@@ -204,6 +225,7 @@ fn relation(
         ("relpersistence", "p".into()),
         ("relkind", kind.into()),
         ("relnatts", (width as i32).into()),
+        ("relchecks", (checks as i32).into()),
         ("relispopulated", true.into()),
         ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
     ]);
@@ -251,6 +273,49 @@ fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("conislocal", true.into()),
                 ("connoinherit", true.into()),
                 ("conkey", format!("{{{}}}", numbers(index, ",")).into()),
+            ]);
+        }
+        for foreign in &table.foreign {
+            let list = |columns: &[u32]| {
+                let numbers = columns.iter().map(|at| (at + 1).to_string());
+                format!("{{{}}}", numbers.collect::<Vec<_>>().join(","))
+            };
+            out.row(&[
+                ("oid", foreign.id.into()),
+                ("conname", foreign.name.as_str().into()),
+                ("connamespace", PUBLIC.into()),
+                ("contype", "f".into()),
+                ("condeferrable", foreign.is_deferrable.into()),
+                ("condeferred", foreign.is_deferred.into()),
+                ("convalidated", foreign.is_validated.into()),
+                ("conrelid", table.id.into()),
+                ("conindid", context.catalog.key_of(foreign).into()),
+                ("confrelid", foreign.parent.into()),
+                ("confupdtype", foreign.on_update.code().into()),
+                ("confdeltype", foreign.on_delete.code().into()),
+                ("confmatchtype", if foreign.is_full { "f" } else { "s" }.into()),
+                ("conislocal", true.into()),
+                ("connoinherit", true.into()),
+                ("conkey", list(&foreign.columns).into()),
+                ("confkey", list(&foreign.key).into()),
+            ]);
+        }
+        for check in &table.checks {
+            let columns = check.columns().into_iter().map(|at| (at + 1).to_string());
+            let columns = columns.collect::<Vec<_>>().join(",");
+            out.row(&[
+                ("oid", check.id.into()),
+                ("conname", check.name.as_str().into()),
+                ("connamespace", PUBLIC.into()),
+                ("contype", "c".into()),
+                ("convalidated", check.is_validated.into()),
+                ("conrelid", table.id.into()),
+                ("confupdtype", " ".into()),
+                ("confdeltype", " ".into()),
+                ("confmatchtype", " ".into()),
+                ("conislocal", true.into()),
+                ("conkey", format!("{{{columns}}}").into()),
+                ("conbin", check.text.as_str().into()),
             ]);
         }
     }

@@ -2,6 +2,7 @@
 //! and others.
 
 use crate::catalog::{ColumnDef, Table};
+use crate::constraint::ForeignKey;
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
 use crate::sequence::{self, Sequence};
@@ -54,6 +55,13 @@ impl Catalog {
 
     pub(crate) fn table(&self, id: i64) -> Option<&Arc<Table>> {
         self.tables.iter().find(|table| i64::from(table.id) == id)
+    }
+
+    /// Returns the id of the key that a foreign key refers to; 0 if there is none.
+    pub(crate) fn key_of(&self, foreign: &ForeignKey) -> u32 {
+        let parent = self.table(foreign.parent.into());
+        let key = parent.and_then(|parent| parent.keys_of(&foreign.key).next());
+        key.map_or(0, |index| index.id)
     }
 
     /// Returns an index or primary key, and its table.
@@ -149,6 +157,17 @@ impl Catalog {
 
     /// Returns the definition of a constraint, by its id.
     pub(crate) fn constraint_definition(&self, id: i64) -> Option<String> {
+        let of_tables = self.tables.iter();
+        let mut foreign =
+            of_tables.flat_map(|table| table.foreign.iter().map(move |foreign| (table, foreign)));
+        if let Some((table, foreign)) = foreign.find(|(_, it)| i64::from(it.id) == id) {
+            let parent = self.table(foreign.parent.into())?;
+            return Some(foreign.definition(table, parent));
+        }
+        let checks = self.tables.iter().flat_map(|table| &table.checks);
+        if let Some(check) = checks.into_iter().find(|check| i64::from(check.id) == id) {
+            return Some(check.definition());
+        }
         let (table, index) = self.index(id)?;
         let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
         Some(format!("{kind} ({})", parts(table, index, false)))

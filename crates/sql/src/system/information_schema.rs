@@ -2,14 +2,17 @@
 
 use super::describe::default_of;
 use super::{Rows, SystemContext, Writer};
-use crate::catalog::Identity;
+use crate::catalog::{Identity, Table};
 use crate::sequence::{Owner, Sequence};
 use crate::types::Type;
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
     Some(match name {
+        "check_constraints" => check_constraints,
         "columns" => columns,
         "key_column_usage" => key_column_usage,
+        "constraint_column_usage" => constraint_column_usage,
+        "referential_constraints" => referential_constraints,
         "schemata" => schemata,
         "table_constraints" => table_constraints,
         "tables" => tables,
@@ -46,7 +49,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let mine = context.catalog.tables.iter().map(|table| ("public", table));
     for (schema, table) in mine.chain(super::TABLES.iter().map(|(schema, table)| (*schema, table)))
     {
-        for (at, column) in table.columns.iter().enumerate() {
+        for (at, column) in table.present() {
             let (precision, radix, scale) = match column.ty {
                 Type::Int2 => (Some(16), Some(2), Some(0)),
                 Type::Int4 => (Some(32), Some(2), Some(0)),
@@ -140,12 +143,17 @@ fn schemata(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
     for table in &context.catalog.tables {
-        for index in table.constraints() {
+        let keys = table.constraints().map(|index| {
             let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
+            (index.name.as_str(), kind)
+        });
+        let checks = table.checks.iter().map(|it| (it.name.as_str(), "CHECK"));
+        let foreign = table.foreign.iter().map(|it| (it.name.as_str(), "FOREIGN KEY"));
+        for (name, kind) in keys.chain(checks).chain(foreign) {
             out.row(&[
                 ("constraint_catalog", database.into()),
                 ("constraint_schema", "public".into()),
-                ("constraint_name", index.name.as_str().into()),
+                ("constraint_name", name.into()),
                 ("table_catalog", database.into()),
                 ("table_schema", "public".into()),
                 ("table_name", table.name.as_str().into()),
@@ -154,6 +162,66 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("initially_deferred", false.into()),
                 ("enforced", true.into()),
             ]);
+        }
+    }
+}
+
+fn check_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for check in context.catalog.tables.iter().flat_map(|table| &table.checks) {
+        out.row(&[
+            ("constraint_catalog", context.facts.database.as_str().into()),
+            ("constraint_schema", "public".into()),
+            ("constraint_name", check.name.as_str().into()),
+            ("check_clause", format!("({})", check.text).into()),
+        ]);
+    }
+}
+
+fn referential_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for foreign in context.catalog.tables.iter().flat_map(|table| &table.foreign) {
+        let key = context.catalog.index(context.catalog.key_of(foreign).into());
+        out.row(&[
+            ("constraint_catalog", database.into()),
+            ("constraint_schema", "public".into()),
+            ("constraint_name", foreign.name.as_str().into()),
+            ("unique_constraint_catalog", database.into()),
+            ("unique_constraint_schema", "public".into()),
+            ("unique_constraint_name", key.map(|(_, index)| index.name.as_str()).into()),
+            ("match_option", if foreign.is_full { "FULL" } else { "NONE" }.into()),
+            ("update_rule", foreign.on_update.name().into()),
+            ("delete_rule", foreign.on_delete.name().into()),
+        ]);
+    }
+}
+
+/// The columns that constraints use: of a foreign key, those that it refers to.
+fn constraint_column_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    let mut one = |table: &Table, column: usize, name: &str| {
+        out.row(&[
+            ("table_catalog", database.into()),
+            ("table_schema", "public".into()),
+            ("table_name", table.name.as_str().into()),
+            ("column_name", table.columns[column].name.as_str().into()),
+            ("constraint_catalog", database.into()),
+            ("constraint_schema", "public".into()),
+            ("constraint_name", name.into()),
+        ]);
+    };
+    for table in &context.catalog.tables {
+        for index in table.constraints() {
+            let columns = index.columns.iter().filter_map(|part| part.column());
+            columns.for_each(|column| one(table, column, &index.name));
+        }
+        for check in &table.checks {
+            check.columns().into_iter().for_each(|column| one(table, column, &check.name));
+        }
+        for foreign in &table.foreign {
+            let Some(parent) = context.catalog.table(foreign.parent.into()) else { continue };
+            for column in &foreign.key {
+                one(parent, *column as usize, &foreign.name);
+            }
         }
     }
 }
@@ -172,6 +240,25 @@ fn key_column_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                     ("table_name", table.name.as_str().into()),
                     ("column_name", table.columns[part.column as usize].name.as_str().into()),
                     ("ordinal_position", (at as i32 + 1).into()),
+                ]);
+            }
+        }
+        for foreign in &table.foreign {
+            let key = context.catalog.index(context.catalog.key_of(foreign).into());
+            for (at, column) in foreign.columns.iter().enumerate() {
+                let place = key.and_then(|(_, index)| {
+                    index.columns.iter().position(|part| part.column == foreign.key[at])
+                });
+                out.row(&[
+                    ("constraint_catalog", database.into()),
+                    ("constraint_schema", "public".into()),
+                    ("constraint_name", foreign.name.as_str().into()),
+                    ("table_catalog", database.into()),
+                    ("table_schema", "public".into()),
+                    ("table_name", table.name.as_str().into()),
+                    ("column_name", table.columns[*column as usize].name.as_str().into()),
+                    ("ordinal_position", (at as i32 + 1).into()),
+                    ("position_in_unique_constraint", place.map(|at| at as i32 + 1).into()),
                 ]);
             }
         }

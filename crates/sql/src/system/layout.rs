@@ -259,6 +259,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
     ),
     (
         "information_schema",
+        "check_constraints",
+        13270,
+        "constraint_catalog:t? constraint_schema:t? constraint_name:t? check_clause:t?",
+    ),
+    (
+        "information_schema",
         "columns",
         13295,
         "table_catalog:t? table_schema:t? table_name:t? column_name:t? ordinal_position:i? column_default:t? \

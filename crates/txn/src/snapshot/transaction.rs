@@ -11,6 +11,7 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::sometimes;
 use meridian_mvcc::{Key, KeyRange, Value};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ impl<S: Shards> Database for TxnClient<S> {
                 locking: Arc::clone(&self.locking),
                 snapshot,
                 writes,
-                kept_ranges: Vec::new(),
+                kept_ranges: BTreeSet::new(),
                 owned: Vec::new(),
                 adopted: Vec::new(),
             };
@@ -79,7 +80,7 @@ struct SnapshotTransaction<S: Shards> {
     /// The transaction that commits. It reads only what it locks for the ranges that are kept.
     writes: Coordinator<S>,
     /// The ranges in which nothing may change meanwhile.
-    kept_ranges: Vec<KeyRange>,
+    kept_ranges: BTreeSet<KeyRange>,
     /// The ranges in which only adopted commits have written.
     owned: Vec<KeyRange>,
     /// Commits that other transactions made for this one.
@@ -218,13 +219,11 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
     }
 
     fn keep_range(&mut self, range: KeyRange) {
-        if !self.kept_ranges.contains(&range) {
-            self.kept_ranges.push(range);
-        }
+        self.kept_ranges.insert(range);
     }
 
     fn kept_ranges(&self) -> Vec<KeyRange> {
-        self.kept_ranges.clone()
+        self.kept_ranges.iter().cloned().collect()
     }
 
     fn lock_first(&mut self, ranges: Vec<KeyRange>) -> Future<'_, Result<(), Failure>> {

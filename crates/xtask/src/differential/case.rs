@@ -47,7 +47,7 @@ impl Statement {
         let Some(tail) = &self.tail else { return text };
         let ordinal = |(at, direction): (usize, &&str)| format!("{}{direction}", at + 1);
         let order: Vec<String> = tail.directions.iter().enumerate().map(ordinal).collect();
-        let limit = match tail.limit {
+        let limit = match tail.limit.filter(|_| !has_windows(&text)) {
             Some((limit, 0)) => format!(" LIMIT {limit}"),
             Some((limit, offset)) => format!(" LIMIT {limit} OFFSET {offset}"),
             None => String::new(),
@@ -58,6 +58,12 @@ impl Statement {
         }
         format!("({text}) ORDER BY {order}{limit}")
     }
+}
+
+/// True if a query has several windows. These may pair the values of equal rows otherwise, which a
+/// limit or DISTINCT hides.
+pub fn has_windows(sql: &str) -> bool {
+    sql.matches("OVER (").count() > 1
 }
 
 /// Tables and statements.

@@ -1,0 +1,92 @@
+//! Checks of foreign keys that wait for the end of their transaction.
+
+use super::ForeignKey;
+use super::references::{Obligation, Obligations};
+use crate::catalog::Table;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The constraints that SET CONSTRAINTS has deferred, or made immediate.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deferral {
+    pub(crate) all: Option<bool>,
+    /// By id.
+    pub(crate) named: BTreeMap<u32, bool>,
+}
+
+impl Deferral {
+    pub(crate) fn defers(&self, foreign: &ForeignKey) -> bool {
+        let set = self.named.get(&foreign.id).copied().or(self.all);
+        foreign.is_deferrable && set.unwrap_or(foreign.is_deferred)
+    }
+}
+
+/// The checks that wait for the end of a transaction, as they were at each of its savepoints.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    now: Obligations,
+    /// The changes, the newest last: a place, and what was there.
+    changes: Vec<(Vec<u8>, Option<Obligation>)>,
+}
+
+impl Waiting {
+    pub(crate) fn len(&self) -> usize {
+        self.now.len()
+    }
+
+    /// True if one of them reads a table.
+    pub(crate) fn concerns(&self, table: u32) -> bool {
+        self.now.values().any(|it| it.concerns(table))
+    }
+
+    pub(crate) fn add(&mut self, obligations: Obligations) {
+        for (id, obligation) in obligations {
+            let before = self.now.insert(id.clone(), obligation);
+            self.changes.push((id, before));
+        }
+    }
+
+    /// Removes those of constraints that are no longer deferred, and returns them.
+    pub(crate) fn take_due(&mut self, deferral: &Deferral) -> Obligations {
+        let all = std::mem::take(&mut self.now);
+        let (later, due) = all.into_iter().partition(|(_, it)| it.is_deferred(deferral));
+        self.now = later;
+        let removed = |(id, it): (&Vec<u8>, &Obligation)| (id.clone(), Some(it.clone()));
+        self.changes.extend(Obligations::iter(&due).map(removed));
+        due
+    }
+
+    /// Removes all, at the end of the transaction.
+    pub(crate) fn take(&mut self) -> Obligations {
+        self.changes.clear();
+        std::mem::take(&mut self.now)
+    }
+
+    /// Has them read a table as it is now.
+    pub(crate) fn refresh(&mut self, table: &Arc<Table>) {
+        let concerned = self.now.iter().filter(|(_, it)| it.concerns(table.id));
+        let changed: Vec<_> = concerned.map(|(id, it)| (id.clone(), it.with(table))).collect();
+        for (id, now) in changed {
+            let before = match now {
+                Some(now) => self.now.insert(id.clone(), now),
+                None => self.now.remove(&id),
+            };
+            self.changes.push((id, before));
+        }
+    }
+
+    /// Returns the number of changes until now.
+    pub(crate) fn mark(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Undoes the changes since a mark.
+    pub(crate) fn roll_back(&mut self, mark: usize) {
+        for (id, before) in self.changes.drain(mark..).rev() {
+            match before {
+                Some(before) => self.now.insert(id, before),
+                None => self.now.remove(&id),
+            };
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The columns of a table that exists: added, changed, renamed, dropped.
+//!
+//! A column that is dropped keeps its number, so that rows stay as they are; its values go when
+//! their rows are written. One that is added has, in rows from before it, a value that the
+//! descriptor holds. Only a new column with values of its own, or one whose values change with its
+//! type, makes rows be stored anew.
+
+use super::create::{Given, add_unique, column_def, column_type, set_primary};
+use super::index::{fill, remove_index};
+use super::rows::{Move, check_rows, has_rows, move_rows, refuse_nulls};
+use super::stored::stored;
+use super::{Ddl, constraints, foreign_keys, renew, sequences};
+use crate::bind::{self, Binder};
+use crate::cast;
+use crate::catalog::Table;
+use crate::clauses;
+use crate::datetime;
+use crate::datum::Datum;
+use crate::effects;
+use crate::error::{SqlError, state};
+use crate::expr::{Expr, Scope};
+use crate::index::{Index, IndexPart};
+use crate::names;
+use crate::parse;
+use crate::statistics;
+use crate::system::quoted;
+use crate::types::Type;
+use sqlparser::ast::{self, AlterColumnOperation};
+use sqlparser::keywords::ALL_KEYWORDS;
+
+fn exists(table: &Table, name: &str) -> SqlError {
+    let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+    SqlError::new(state::DUPLICATE_COLUMN, message)
+}
+
+fn number_of(table: &Table, ident: &ast::Ident) -> Result<usize, SqlError> {
+    Ok(bind::target_columns(table, std::slice::from_ref(ident))?[0])
+}
+
+/// Adds a column, with its constraints.
+pub(super) async fn add(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    def: &ast::ColumnDef,
+    if_not_exists: bool,
+) -> Result<(), SqlError> {
+    let (mut column, given) = column_def(cx, def, &table.name).await?;
+    if table.column(&column.name).is_some() {
+        return if if_not_exists { Ok(()) } else { Err(exists(table, &column.name)) };
+    }
+    clauses::check_columns(table.columns.len() + 1)?;
+    let old = table.clone();
+    let at = table.columns.len();
+    table.columns.push(column.clone());
+    let default = Binder::new(&[]).defaults(table)?.pop().unwrap_or(Expr::Const(Datum::Null));
+    if given.is_some() || default.is_volatile() {
+        table.settle();
+        if let Some(Given { identity, options }) = given {
+            sequences::give(cx, table, at, identity, &options).await?;
+        }
+        renew(cx, table).await?;
+        move_rows(cx, &old, table, &Move::Fill).await?;
+    } else {
+        let now_us = datetime::from_unix_ns(cx.txn.began().earliest);
+        let scope = Scope { params: &[], now_us, session: cx.facts, catalog: None, effects: None };
+        let value = effects::evaluate(&[default], &[], &scope, cx.txn).await?.remove(0);
+        if column.not_null && value.is_null() && has_rows(cx, &old).await? {
+            let (name, table) = (&column.name, &table.name);
+            let message = format!("column \"{name}\" of relation \"{table}\" contains null values");
+            return Err(SqlError::new(state::NOT_NULL, message));
+        }
+        column.fill(value);
+        table.columns[at] = column;
+    }
+    table.settle();
+    let part = || vec![IndexPart { column: at as u32, descending: false }];
+    for option in &def.options {
+        let named = option.name.as_ref().map(names::fold);
+        match &option.option {
+            ast::ColumnOption::PrimaryKey(_) => {
+                let old = table.clone();
+                set_primary(cx, table, part(), named).await?;
+                renew(cx, table).await?;
+                move_rows(cx, &old, table, &Move::Fill).await?;
+            }
+            ast::ColumnOption::Unique(_) => {
+                add_unique(cx, table, part(), named).await?;
+                fill(cx, table).await?;
+            }
+            _ => {}
+        }
+    }
+    for (name, foreign) in constraints::references_of_column(def) {
+        let number = foreign_keys::add_foreign(cx, table, foreign, name, Some(at), true).await?;
+        foreign_keys::check_foreign(cx, table, number).await?;
+    }
+    for (name, expr) in constraints::checks_of_column(def) {
+        let id = constraints::add_check(cx, table, name, expr, true).await?;
+        if let Some(added) = table.checks.iter().find(|check| check.id == id) {
+            check_rows(cx, table, added).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs ALTER COLUMN.
+pub(super) async fn alter(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    ident: &ast::Ident,
+    op: &AlterColumnOperation,
+) -> Result<(), SqlError> {
+    let column = number_of(table, ident)?;
+    let is_of_identity = matches!(
+        op,
+        AlterColumnOperation::SetDefault { .. }
+            | AlterColumnOperation::DropDefault
+            | AlterColumnOperation::DropNotNull
+    );
+    let (name, relation) = (&table.columns[column].name, &table.name);
+    if table.columns[column].identity.is_some() && is_of_identity {
+        let message = format!("column \"{name}\" of relation \"{relation}\" is an identity column");
+        let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.";
+        return Err(SqlError::new(state::SYNTAX, message).hint(hint));
+    }
+    let is_part = |index: &Index| index.columns.iter().any(|part| part.column() == Some(column));
+    match op {
+        AlterColumnOperation::SetDefault { value } => {
+            let text = stored(cx, value).await?;
+            table.columns[column].default = Some(text);
+        }
+        AlterColumnOperation::DropDefault => table.columns[column].default = None,
+        AlterColumnOperation::DropNotNull if table.primary.as_ref().is_some_and(is_part) => {
+            let message = format!("column \"{name}\" is in a primary key");
+            return Err(SqlError::new(state::INVALID_TABLE, message));
+        }
+        AlterColumnOperation::DropNotNull => table.columns[column].not_null = false,
+        AlterColumnOperation::SetNotNull => {
+            refuse_nulls(cx, table, column).await?;
+            table.columns[column].not_null = true;
+        }
+        AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
+            let ty = column_type(data_type)?;
+            set_type(cx, table, column, ty, using.as_ref()).await?;
+        }
+        other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
+    }
+    Binder::new(&[]).defaults(table)?;
+    Ok(())
+}
+
+/// True if values of one type are stored as those of another, and stay the same values.
+fn is_wider(from: Type, to: Type) -> bool {
+    let rank = |ty| match ty {
+        Type::Int2 => Some(1),
+        Type::Int4 => Some(2),
+        Type::Int8 => Some(3),
+        _ => None,
+    };
+    match (from, to) {
+        _ if from == to => true,
+        (Type::Varchar(_), Type::Text | Type::Varchar(None)) => true,
+        (Type::Text, Type::Varchar(None)) => true,
+        (Type::Varchar(Some(from)), Type::Varchar(Some(to))) => from <= to,
+        (Type::Numeric(_), Type::Numeric(None)) => true,
+        _ => matches!((rank(from), rank(to)), (Some(from), Some(to)) if from <= to),
+    }
+}
+
+/// Changes the type of a column, and its values by an expression, or by the cast of an assignment.
+async fn set_type(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    column: usize,
+    ty: Type,
+    using: Option<&ast::Expr>,
+) -> Result<(), SqlError> {
+    let old = table.clone();
+    let def = &old.columns[column];
+    if def.identity.is_some() && !ty.is_integer() {
+        let message = "identity column type must be smallint, integer, or bigint";
+        return Err(SqlError::new(state::INVALID_PARAMETER, message));
+    }
+    keep_literals(table, column, ty)?;
+    table.columns[column].ty = ty;
+    table.bind_stored()?;
+    foreign_keys::check_types(cx, table, column).await?;
+    if def.identity.is_some() {
+        sequences::set_type(cx, table, column, ty).await?;
+    }
+    // An expression may have another value for the wider type.
+    let computes = table.indexes.iter().any(|index| index.computes_from(column))
+        || table.checks.iter().any(|check| check.columns().contains(&column));
+    if using.is_none() && is_wider(def.ty, ty) && !computes {
+        table.columns[column].settle()?;
+        table.settle();
+        // They hold values of the type before.
+        return statistics::forget(cx.txn, table.id);
+    }
+    let mut binder = Binder::new(&[]);
+    binder.add(old.columns_alone(), &old.name);
+    binder.begin_clause("transform expressions", false);
+    let value = match using {
+        Some(using) => {
+            let bound = binder.bind(using)?;
+            let shown = ty.name();
+            if bound.ty.is_some_and(|from| !cast::is_assignable(from, ty)) {
+                let name = &def.name;
+                let message = format!(
+                    "result of USING clause for column \"{name}\" cannot be cast automatically to \
+                     type {shown}"
+                );
+                return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                    .hint("You might need to add an explicit cast."));
+            }
+            binder.coerce(bound, ty, false)?
+        }
+        None if !cast::is_assignable(def.ty, ty) => {
+            let (name, shown) = (&def.name, ty.name());
+            let message = format!("column \"{name}\" cannot be cast automatically to type {shown}");
+            return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                .hint(format!("You might need to specify \"USING {name}::{shown}\".")));
+        }
+        None => Expr::Cast(Box::new(Expr::Column(column)), ty, false),
+    };
+    if value.has_subquery() {
+        return Err(SqlError::unsupported("a subquery in USING"));
+    }
+    if def.default.is_some() && !cast::is_assignable(def.ty, ty) {
+        let (name, shown) = (&def.name, ty.name());
+        let message =
+            format!("default for column \"{name}\" cannot be cast automatically to type {shown}");
+        return Err(SqlError::new(state::TYPE_MISMATCH, message));
+    }
+    table.columns[column].fill(Datum::Null);
+    table.settle();
+    renew(cx, table).await?;
+    move_rows(cx, &old, table, &Move::Change { column, value }).await?;
+    foreign_keys::check_column(cx, table, column).await
+}
+
+/// Renames a column, also in the texts of indexes and constraints.
+pub(super) fn rename(
+    table: &mut Table,
+    old: &ast::Ident,
+    new: &ast::Ident,
+) -> Result<(), SqlError> {
+    let column = number_of(table, old)?;
+    let name = names::fold(new);
+    if table.column(&name).is_some() {
+        return Err(exists(table, &name));
+    }
+    let before = table.columns[column].name.clone();
+    let indexes = table.indexes.iter_mut();
+    let texts = indexes.flat_map(|index| index.expressions.iter_mut().chain(&mut index.predicate));
+    for text in texts.chain(table.checks.iter_mut().map(|check| &mut check.text)) {
+        *text = renamed(text, &before, new)?;
+    }
+    table.columns[column].name = name;
+    table.bind_stored()
+}
+
+/// Returns a name as it stands in stored expressions: in quotes if it could be taken for a word.
+fn stored_name(name: &str) -> ast::Ident {
+    let is_word = ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
+    match is_word || quoted(name) != name {
+        true => ast::Ident::with_quote('"', name),
+        false => ast::Ident::new(name),
+    }
+}
+
+/// Before a column has another type: gives its default, if that is a quoted literal, the type that
+/// it has now. Fails with 0A000 if an index or a check compares the column with such a literal,
+/// which would be read as another value.
+fn keep_literals(table: &mut Table, column: usize, to: Type) -> Result<(), SqlError> {
+    let from = table.columns[column].ty;
+    if from.base() == to.base() || (from.is_text() && to.is_text()) {
+        return Ok(());
+    }
+    if let Some(text) = &mut table.columns[column].default
+        && matches!(parse::expression(text)?, ast::Expr::Value(value) if is_quoted(&value.value))
+    {
+        *text = format!("CAST({text} AS {from})");
+    }
+    let indexes = table.indexes.iter().filter(|index| index.computes_from(column));
+    let of_indexes = indexes.flat_map(|index| {
+        index.expressions.iter().chain(&index.predicate).map(|text| (&index.name, text))
+    });
+    let checks = table.checks.iter().filter(|check| check.columns().contains(&column));
+    for (name, text) in of_indexes.chain(checks.map(|check| (&check.name, &check.text))) {
+        let mut has_literal = false;
+        let _ = ast::visit_expressions(&parse::expression(text)?, |part| {
+            has_literal |= matches!(part, ast::Expr::Value(value) if is_quoted(&value.value));
+            std::ops::ControlFlow::<()>::Continue(())
+        });
+        if has_literal {
+            let what =
+                format!("another type of a column that \"{name}\" may compare with a literal");
+            return Err(SqlError::unsupported(what).hint(format!("Drop \"{name}\" before.")));
+        }
+    }
+    Ok(())
+}
+
+fn is_quoted(value: &ast::Value) -> bool {
+    matches!(
+        value,
+        ast::Value::SingleQuotedString(_)
+            | ast::Value::EscapedStringLiteral(_)
+            | ast::Value::DollarQuotedString(_)
+            | ast::Value::UnicodeStringLiteral(_)
+            | ast::Value::NationalStringLiteral(_)
+    )
+}
+
+/// Returns the text of an expression in which a column has another name.
+fn renamed(text: &str, old: &str, new: &ast::Ident) -> Result<String, SqlError> {
+    let mut expr = parse::expression(text)?;
+    let _ = ast::visit_expressions_mut(&mut expr, |part| {
+        if let ast::Expr::Identifier(ident) = part
+            && names::fold(ident) == old
+        {
+            *ident = stored_name(&names::fold(new));
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    Ok(expr.to_string())
+}
+
+/// Drops a column, with the indexes and constraints that it is part of.
+pub(super) async fn drop(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    ident: &ast::Ident,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<(), SqlError> {
+    let column = match number_of(table, ident) {
+        Ok(column) => column,
+        Err(_) if if_exists => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let old = table.clone();
+    let what = format!("column {} of table {}", old.columns[column].name, old.name);
+    let uses = |index: &Index| index.uses(column);
+    while let Some(at) = table.foreign.iter().position(|it| it.columns.contains(&(column as u32))) {
+        foreign_keys::remove_foreign(cx, table, at).await?;
+    }
+    for key in old.keys().filter(|index| uses(index)) {
+        foreign_keys::free_key(cx, table, key, &what, cascade).await?;
+    }
+    table.checks.retain(|check| !check.columns().contains(&column));
+    while let Some(at) = table.indexes.iter().position(uses) {
+        remove_index(cx, table, at)?;
+    }
+    let has_moved = table.primary.as_ref().is_some_and(uses);
+    if has_moved {
+        constraints::remove_primary(cx, table)?;
+    }
+    sequences::drop_of_column(cx, table, column, &what, cascade).await?;
+    table.columns[column].drop(column);
+    table.settle();
+    table.bind_stored()?;
+    if has_moved {
+        renew(cx, table).await?;
+        move_rows(cx, &old, table, &Move::Fill).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! ADD, DROP, RENAME and VALIDATE CONSTRAINT.
+
+use super::index::{remove_index, rename_index, unqualified};
+use super::rows::check_rows;
+use super::{Ddl, foreign_keys};
+use crate::bind::Binder;
+use crate::catalog::Table;
+use crate::constraint::Check;
+use crate::error::{SqlError, state};
+use crate::index::Index;
+use crate::kv;
+use crate::names;
+use sqlparser::ast;
+
+/// Returns the options of a column that are CHECK constraints.
+pub(super) fn checks_of_column(
+    def: &ast::ColumnDef,
+) -> impl Iterator<Item = (Option<String>, &ast::Expr)> {
+    def.options.iter().filter_map(|option| match &option.option {
+        ast::ColumnOption::Check(check) => {
+            let name = option.name.as_ref().or(check.name.as_ref()).map(names::fold);
+            Some((name, &*check.expr))
+        }
+        _ => None,
+    })
+}
+
+/// Returns the options of a column that are foreign keys.
+pub(super) fn references_of_column(
+    def: &ast::ColumnDef,
+) -> impl Iterator<Item = (Option<String>, &ast::ForeignKeyConstraint)> {
+    def.options.iter().filter_map(|option| match &option.option {
+        ast::ColumnOption::ForeignKey(foreign) => {
+            Some((option.name.as_ref().map(names::fold), foreign))
+        }
+        _ => None,
+    })
+}
+
+/// The constraints of a table by name.
+pub(super) fn names_of(table: &Table) -> impl Iterator<Item = &str> {
+    let keys = table.constraints().map(|index| index.name.as_str());
+    keys.chain(table.checks.iter().map(|check| check.name.as_str()))
+        .chain(table.foreign.iter().map(|foreign| foreign.name.as_str()))
+}
+
+/// Returns 42710: a constraint of the name exists.
+pub(super) fn exists(table: &Table, name: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
+    SqlError::new(state::DUPLICATE_OBJECT, message)
+}
+
+/// Returns a name that no constraint of the table has.
+pub(super) fn free(table: &Table, wanted: String) -> String {
+    let mut name = wanted.clone();
+    let mut number = 1;
+    while names_of(table).any(|other| other == name) {
+        name = format!("{wanted}{number}");
+        number += 1;
+    }
+    name
+}
+
+/// Returns a name for a condition: with that of its column, if it names one.
+fn check_name(table: &Table, columns: &[usize]) -> String {
+    let column = match columns {
+        [column] => format!("_{}", table.columns[*column].name),
+        _ => String::new(),
+    };
+    free(table, format!("{}{column}_check", table.name))
+}
+
+/// Declares a CHECK constraint. The caller checks the rows that exist. Returns its id.
+pub(super) async fn add_check(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    name: Option<String>,
+    expr: &ast::Expr,
+    is_validated: bool,
+) -> Result<u32, SqlError> {
+    if let Some(name) = &name
+        && names_of(table).any(|other| other == name)
+    {
+        return Err(exists(table, name));
+    }
+    // As it is written: only the table itself may qualify a column.
+    let mut binder = Binder::new(&[]);
+    binder.add(table.columns_alone(), &table.name);
+    binder.begin_clause("check constraints", false);
+    binder.bind_bool(expr, "CHECK")?;
+    let text = unqualified(expr);
+    let mut check = Check::new(cx.next_id().await?, String::new(), text, is_validated);
+    check.bind(&table.columns_alone())?;
+    check.name = name.unwrap_or_else(|| check_name(table, &check.columns()));
+    // Their order is that in which they are checked.
+    let id = check.id;
+    table.checks.push(check);
+    table.checks.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(id)
+}
+
+fn missing(table: &Table, name: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+    SqlError::new(state::UNDEFINED_OBJECT, message)
+}
+
+/// Drops a constraint. Returns true if the rows have to be stored anew, under another key.
+pub(super) async fn drop_constraint(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<bool, SqlError> {
+    if let Some(at) = table.checks.iter().position(|check| check.name == name) {
+        table.checks.remove(at);
+        return Ok(false);
+    }
+    if let Some(at) = table.foreign.iter().position(|foreign| foreign.name == name) {
+        foreign_keys::remove_foreign(cx, table, at).await?;
+        return Ok(false);
+    }
+    let is_key = |index: &Index| index.is_constraint() && index.name == name;
+    let key = table.constraints().find(|index| index.name == name).cloned();
+    if let Some(key) = key {
+        let what = format!("constraint {name} on table {}", table.name);
+        foreign_keys::free_key(cx, table, &key, &what, cascade).await?;
+    }
+    if let Some(at) = table.indexes.iter().position(is_key) {
+        remove_index(cx, table, at)?;
+        return Ok(false);
+    }
+    if table.primary.as_ref().is_some_and(|primary| primary.name == name) {
+        remove_primary(cx, table)?;
+        return Ok(true);
+    }
+    if if_exists { Ok(false) } else { Err(missing(table, name)) }
+}
+
+/// Removes the primary key. The caller stores the rows anew.
+pub(super) fn remove_primary(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
+    match table.primary.take() {
+        Some(primary) => Ok(cx.txn.put(kv::name_key(&primary.name), None)?),
+        None => Ok(()),
+    }
+}
+
+/// Renames a constraint, with the index of a key.
+pub(super) async fn rename_constraint(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    old: &str,
+    new: &str,
+) -> Result<(), SqlError> {
+    if names_of(table).all(|other| other != old) {
+        return Err(SqlError::new(
+            state::UNDEFINED_OBJECT,
+            format!("constraint \"{old}\" for table \"{}\" does not exist", table.name),
+        ));
+    }
+    if names_of(table).any(|other| other == new) {
+        return Err(exists(table, new));
+    }
+    if let Some(check) = table.checks.iter_mut().find(|check| check.name == old) {
+        check.name = new.into();
+        table.checks.sort_by(|a, b| a.name.cmp(&b.name));
+        return Ok(());
+    }
+    if let Some(foreign) = table.foreign.iter_mut().find(|foreign| foreign.name == old) {
+        foreign.name = new.into();
+        table.foreign.sort_by(|a, b| a.name.cmp(&b.name));
+        return Ok(());
+    }
+    rename_index(cx, table, old, new).await
+}
+
+/// Checks the rows that exist for a constraint that was added with NOT VALID.
+pub(super) async fn validate(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    name: &str,
+) -> Result<(), SqlError> {
+    if let Some(at) = table.foreign.iter().position(|foreign| foreign.name == name) {
+        foreign_keys::check_foreign(cx, table, at).await?;
+        table.foreign[at].is_validated = true;
+        return Ok(());
+    }
+    let Some(at) = table.checks.iter().position(|check| check.name == name) else {
+        if table.constraints().any(|index| index.name == name) {
+            let message = format!(
+                "constraint \"{name}\" of relation \"{}\" is not a foreign key or check constraint",
+                table.name
+            );
+            return Err(SqlError::new(state::WRONG_OBJECT, message));
+        }
+        return Err(missing(table, name));
+    };
+    check_rows(cx, table, &table.checks[at]).await?;
+    table.checks[at].is_validated = true;
+    Ok(())
+}
