@@ -7,8 +7,8 @@ use futures::{StreamExt, TryStreamExt, pin_mut};
 use meridian_sql::QueryMemory;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 fn state(error: &tokio_postgres::Error) -> &str {
     error.code().map_or("none", |code| code.code())
@@ -234,8 +234,8 @@ async fn changes_by_query_take_parameters() {
     assert_eq!(client.query("SELECT id FROM a", &[]).await.expect("rows").len(), 1);
 }
 
-/// A cursor with a parameter, whose rows are fetched as prepared statements. One WITH HOLD is read
-/// to its end by the commit, within the memory of queries.
+/// A cursor with a parameter, whose rows are fetched as prepared statements. Its rows have to fit
+/// the memory of queries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cursors_are_fetched_as_prepared_statements() {
     let server = common::start_with_memory(Arc::new(QueryMemory::of(1 << 20))).await;
@@ -248,15 +248,21 @@ async fn cursors_are_fetched_as_prepared_statements() {
         let found: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
         assert_eq!(found, expected);
     }
+    // A statement that fetches serves another cursor, too, and so does its description.
+    client.batch_execute("DECLARE d CURSOR FOR VALUES ('a', 1.5)").await.expect("is declared");
+    let rows = client.query("FETCH 1 FROM d", &[]).await.expect("rows");
+    assert_eq!((rows[0].len(), rows[0].get::<_, &str>(0)), (2, "a"));
     let held = "DECLARE h CURSOR WITH HOLD FOR SELECT g FROM generate_series(1, 3000) g; COMMIT";
     client.batch_execute(held).await.expect("is kept");
+    let rows = client.simple_query("FETCH 2500 FROM h").await.expect("rows");
+    assert_eq!(rows.iter().filter(|it| matches!(it, SimpleQueryMessage::Row(_))).count(), 2500);
     let rows = client.query("FETCH ALL FROM h", &[]).await.expect("rows");
-    assert_eq!(rows.len(), 3000);
+    assert_eq!(rows.len(), 500);
     let large = "BEGIN; DECLARE l CURSOR WITH HOLD FOR SELECT repeat('x', 1000) \
                  FROM generate_series(1, 3000) g";
-    client.batch_execute(large).await.expect("is declared");
-    let error = client.batch_execute("COMMIT").await.expect_err("does not fit");
+    let error = client.batch_execute(large).await.expect_err("does not fit");
     assert_eq!(state(&error), "53200");
+    client.batch_execute("ROLLBACK").await.expect("ends");
     let error = client.query("FETCH ALL FROM l", &[]).await.expect_err("is gone");
     assert_eq!(state(&error), "34000");
 }

@@ -201,11 +201,11 @@ const SCHEMA: &[&str] = &[
     "DROP INDEX IF EXISTS lab_by_v",
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS extra int",
     "ALTER TABLE lab DROP COLUMN IF EXISTS extra",
-    // Rows that lack a default are rewritten at another place: a transaction that continues at the
-    // old place loses its writes.
-    "ALTER TABLE lab ADD COLUMN IF NOT EXISTS a int DEFAULT 1",
-    "ALTER TABLE lab ADD COLUMN IF NOT EXISTS b int DEFAULT 1",
-    "ALTER TABLE lab ADD COLUMN IF NOT EXISTS c int DEFAULT 1",
+    // Rows without a default of their own are rewritten at another place: a transaction that
+    // continues at the old place loses its writes. A constant would rewrite none.
+    "ALTER TABLE lab ADD COLUMN IF NOT EXISTS a int DEFAULT 1 + (0 * random())::int",
+    "ALTER TABLE lab ADD COLUMN IF NOT EXISTS b int DEFAULT 1 + (0 * random())::int",
+    "ALTER TABLE lab ADD COLUMN IF NOT EXISTS c int DEFAULT 1 + (0 * random())::int",
     "CREATE TABLE IF NOT EXISTS beside (id int PRIMARY KEY)",
     "DROP TABLE IF EXISTS beside",
 ];

@@ -79,13 +79,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 done("ROLLBACK")
             }
             Status::InTransaction => {
-                let result = match session.hold_cursors().await {
-                    Ok(()) => session.commit().await,
-                    Err(error) => {
-                        session.work = None;
-                        Err(error)
-                    }
-                };
+                let result = session.commit().await;
                 session.portals.clear();
                 session.cursors.end(result.is_ok());
                 session.end_settings(result.is_ok());
@@ -224,9 +218,6 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 session.close_statement(&names::fold(name));
             }
             done("DEALLOCATE")
-        }
-        Statement::Fetch { name, direction, position: _, into: None } => {
-            session.fetch(name, direction, compiled.source.moves).await
         }
         Statement::Close { cursor: ast::CloseCursor::All } => {
             session.cursors.close(None)?;

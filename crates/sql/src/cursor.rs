@@ -1,7 +1,8 @@
 //! Cursors: queries whose rows a client fetches in parts, by name.
 //!
-//! A cursor is a portal that SQL names. It goes with its transaction; one WITH HOLD keeps the rows
-//! that are left at the commit in memory.
+//! DECLARE reads all rows, within the memory of queries: later writes of the transaction, changes
+//! of the schema and ROLLBACK TO have no effect on them, as in PostgreSQL. A cursor goes with its
+//! transaction; one WITH HOLD stays when that has committed.
 
 use crate::compile::Compiled;
 use crate::datum::Datum;
@@ -17,23 +18,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A cursor of a session.
-pub(crate) struct Cursor {
-    portal: Portal,
-    rows: Rows,
+struct Cursor {
+    columns: Arc<[Column]>,
+    /// The rows that are left, and the memory that they take.
+    rows: VecDeque<Vec<Datum>>,
+    memory: Held,
     with_hold: bool,
     /// True if it outlived the transaction that declared it.
     stays: bool,
     /// Its number among those of the session, by which ROLLBACK TO finds the later ones.
     number: usize,
-}
-
-/// The rows that are left.
-enum Rows {
-    /// Those that its portal finds.
-    Found,
-    None,
-    /// Those that outlived the transaction, and the memory that they take.
-    Kept(VecDeque<Vec<Datum>>, Held),
 }
 
 /// The cursors of a session, by name.
@@ -50,9 +44,9 @@ fn missing(name: &str) -> SqlError {
 }
 
 impl Cursors {
-    /// Returns the columns of a cursor.
-    pub(crate) fn columns(&self, name: &str) -> Result<Option<Arc<[Column]>>, SqlError> {
-        Ok(self.open.get(name).ok_or_else(|| missing(name))?.portal.columns())
+    /// Returns the columns of a cursor, if there is one of the name.
+    pub(crate) fn columns(&self, name: &str) -> Option<Arc<[Column]>> {
+        self.open.get(name).map(|cursor| cursor.columns.clone())
     }
 
     /// Begins a savepoint.
@@ -104,7 +98,7 @@ pub(crate) fn query_of(
         assignment,
         declare_type: _,
         binary,
-        // The rows are those of the transaction's view in any case.
+        // No later change is seen in any case.
         sensitive: _,
         scroll,
         hold: _,
@@ -117,6 +111,7 @@ pub(crate) fn query_of(
         (data_type.is_some() || assignment.is_some(), "DECLARE of anything but a cursor"),
         (*binary == Some(true), "DECLARE BINARY"),
         (*scroll == Some(true), "DECLARE SCROLL"),
+        (!query.locks.is_empty(), "FOR UPDATE or FOR SHARE of a cursor"),
     ])?;
     Ok((one, query))
 }
@@ -129,7 +124,7 @@ fn wanted(direction: &FetchDirection) -> Result<usize, SqlError> {
             SqlError::new(state::NOT_IN_STATE, "cursor can only scan forward")
                 .hint("Declare it with SCROLL option to enable backward scan.")
         };
-        match text.parse::<i64>() {
+        match text.parse::<i32>() {
             Ok(0) => Err(SqlError::unsupported("FETCH 0")),
             Ok(count) => usize::try_from(count).map_err(|_| backward()),
             Err(_) => {
@@ -148,7 +143,7 @@ fn wanted(direction: &FetchDirection) -> Result<usize, SqlError> {
 }
 
 impl Session {
-    /// Runs DECLARE.
+    /// Runs DECLARE: reads the rows.
     pub(crate) async fn declare(
         &mut self,
         compiled: &Compiled,
@@ -160,9 +155,14 @@ impl Session {
         let (declared, query) = query_of(stmts)?;
         let name = declared.names.first().map(names::fold).unwrap_or_default();
         let with_hold = declared.hold == Some(true);
-        if !with_hold && self.work.as_ref().is_none_or(|work| !work.explicit) {
+        let in_block = self.work.as_ref().is_some_and(|work| work.explicit);
+        if !in_block && !with_hold {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new(state::NO_TRANSACTION, message));
+        }
+        if !in_block && (self.work.is_some() || !self.is_alone()) {
+            let what = "DECLARE WITH HOLD among statements that are one implicit transaction";
+            return Err(SqlError::unsupported(what));
         }
         if self.cursors.open.contains_key(&name) {
             let message = format!("cursor \"{name}\" already exists");
@@ -171,81 +171,64 @@ impl Session {
         let mut parsed = Parsed::clone(&compiled.source);
         parsed.statement = Statement::Query(Box::new(query.clone()));
         let types = compiled.params.iter().map(|ty| Some(*ty)).collect();
-        let query = self.compile(Arc::new(parsed), types).await?;
+        let mut portal = Portal::new(self.compile(Arc::new(parsed), types).await?, params);
+        let (mut rows, mut memory) = (VecDeque::new(), self.facts.held());
+        loop {
+            let response = Box::pin(self.run(&mut portal, usize::MAX)).await?;
+            let Response::Rows { rows: more, done, .. } = response else { break };
+            memory.add(more.iter().map(|row| weight(row)).sum())?;
+            rows.extend(more);
+            if done.is_some() {
+                break;
+            }
+        }
+        // The response is not that of the query: a replay that finds other rows must fail.
+        self.newest = None;
+        if !in_block {
+            self.finish_implicit().await?;
+        }
+        let columns = portal.columns().unwrap_or_else(|| Arc::from([]));
         let number = self.cursors.opened;
         self.cursors.opened += 1;
-        let portal = Portal::new(query, params);
-        let cursor = Cursor { portal, rows: Rows::Found, with_hold, stays: false, number };
+        let stays = !in_block;
+        let cursor = Cursor { columns, rows, memory, with_hold, stays, number };
         self.cursors.open.insert(name, cursor);
-        if self.work.as_ref().is_none_or(|work| !work.explicit) {
-            self.hold_cursors().await?;
-            self.cursors.end(true);
-        }
         Ok(Response::Complete("DECLARE CURSOR".into()))
     }
 
-    /// Runs FETCH, or MOVE, which returns no rows.
-    pub(crate) async fn fetch(
+    /// Runs FETCH, or continues it behind the rows that it has returned: at most `max` rows. MOVE
+    /// returns none.
+    pub(crate) fn fetch(
         &mut self,
         name: &ast::Ident,
         direction: &FetchDirection,
         moves: bool,
+        returned: &mut u64,
+        max: usize,
     ) -> Result<Response, SqlError> {
-        let (name, max) = (names::fold(name), wanted(direction)?);
-        let mut cursor = self.cursors.open.remove(&name).ok_or_else(|| missing(&name))?;
-        let columns = cursor.portal.columns().unwrap_or_else(|| Arc::from([]));
-        let rows = match &mut cursor.rows {
-            Rows::None => Vec::new(),
-            Rows::Kept(rows, memory) => {
-                let rows: Vec<_> = rows.drain(..max.min(rows.len())).collect();
-                memory.free(rows.iter().map(|row| weight(row)).sum());
-                rows
-            }
-            Rows::Found => match Box::pin(self.run(&mut cursor.portal, max)).await? {
-                Response::Rows { rows, done, .. } => {
-                    if done.is_some() {
-                        cursor.rows = Rows::None;
-                    }
-                    rows
-                }
-                _ => Vec::new(),
-            },
-        };
-        self.cursors.open.insert(name, cursor);
-        let (verb, count) = (if moves { "MOVE" } else { "FETCH" }, rows.len());
-        let tag = format!("{verb} {count}");
+        let (name, wanted) = (names::fold(name), wanted(direction)?);
+        let cursor = self.cursors.open.get_mut(&name).ok_or_else(|| missing(&name))?;
+        let left = wanted.saturating_sub(*returned as usize).min(cursor.rows.len());
+        let count = if moves { left } else { left.min(max) };
+        let rows: Vec<_> = cursor.rows.drain(..count).collect();
+        cursor.memory.free(rows.iter().map(|row| weight(row)).sum());
+        *returned += count as u64;
         Ok(match moves {
-            true => Response::Complete(tag),
-            false => Response::Rows { columns, rows, done: Some(tag) },
+            true => Response::Complete(format!("MOVE {count}")),
+            false => {
+                let done = (count == left).then(|| format!("FETCH {returned}"));
+                Response::Rows { columns: cursor.columns.clone(), rows, done }
+            }
         })
     }
 
-    /// Reads the rows that are left of cursors WITH HOLD, before their transaction commits.
-    pub(crate) async fn hold_cursors(&mut self) -> Result<(), SqlError> {
-        let held = self.cursors.open.iter();
-        let held = held.filter(|(_, it)| it.with_hold && matches!(it.rows, Rows::Found));
-        let names: Vec<String> = held.map(|(name, _)| name.clone()).collect();
-        for name in names {
-            let Some(mut cursor) = self.cursors.open.remove(&name) else { continue };
-            let mut memory = self.facts.held();
-            let mut kept = VecDeque::new();
-            loop {
-                let response = Box::pin(self.run(&mut cursor.portal, HELD_ROWS)).await?;
-                let Response::Rows { rows, done, .. } = response else { break };
-                for row in rows {
-                    memory.add(weight(&row))?;
-                    kept.push_back(row);
-                }
-                if done.is_some() {
-                    break;
-                }
+    /// Returns the columns of a statement's response; those of FETCH are its cursor's.
+    pub(crate) fn columns_of(&self, compiled: &Compiled) -> Option<Arc<[Column]>> {
+        match &compiled.source.statement {
+            Statement::Fetch { name, .. } if !compiled.source.moves => {
+                self.cursors.columns(&names::fold(name))
             }
-            cursor.rows = Rows::Kept(kept, memory);
-            self.cursors.open.insert(name, cursor);
+            _ => compiled.columns.clone(),
         }
-        Ok(())
     }
 }
-
-/// The rows that are read at once to be kept.
-const HELD_ROWS: usize = 1000;

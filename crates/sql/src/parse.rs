@@ -440,6 +440,13 @@ fn complete_fetch(tokens: &mut Vec<TokenWithSpan>) -> bool {
         return false;
     }
     let word = |word| TokenWithSpan::wrap(Token::make_keyword(word));
+    let is_name = |token: &TokenWithSpan| {
+        let reserved = ["all", "from", "in"].iter().any(|word| is_word(token, word));
+        matches!(token.token, Token::Word(_)) && !reserved
+    };
+    if !tokens.last().is_some_and(is_name) {
+        return false;
+    }
     tokens[0].token = Token::make_keyword("fetch");
     let name = tokens.pop();
     tokens.pop_if(|last| is_word(last, "from") || is_word(last, "in"));

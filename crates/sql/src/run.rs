@@ -10,7 +10,6 @@ use crate::exec::{self, Reader};
 use crate::explain::{self, Actuals, Explained, Summary};
 use crate::expr::{Asked, Facts, Scope};
 use crate::memory::weight;
-use crate::names;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
 use crate::sequence::Drawn;
@@ -134,15 +133,7 @@ impl Session {
                 Err(error) if error.is_restart() && self.work.is_some() => {
                     self.replay(error).await?
                 }
-                other => {
-                    let mut compiled = other?;
-                    if let Statement::Fetch { name, .. } = &parsed.statement
-                        && !parsed.moves
-                    {
-                        compiled.columns = self.cursors.columns(&names::fold(name))?;
-                    }
-                    return Ok(Arc::new(compiled));
-                }
+                other => return other.map(Arc::new),
             }
         }
     }
@@ -157,6 +148,10 @@ impl Session {
         let Some(compiled) = portal.compiled.clone() else { return Ok(Response::Empty) };
         if let Statement::Declare { .. } = &compiled.source.statement {
             return self.declare(&compiled, portal.params.clone()).await;
+        }
+        if let Statement::Fetch { name, direction, into: None, .. } = &compiled.source.statement {
+            let moves = compiled.source.moves;
+            return self.fetch(name, direction, moves, &mut portal.count, max);
         }
         if matches!(compiled.plan, Plan::Control) {
             return control::run(self, &compiled).await;

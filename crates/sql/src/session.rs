@@ -466,17 +466,20 @@ impl Session {
     pub fn describe_statement(&self, name: &str) -> Result<Description, SqlError> {
         Ok(match &self.find(name)?.compiled {
             Some(compiled) => {
-                Description { params: compiled.params.clone(), columns: compiled.columns.clone() }
+                Description { params: compiled.params.clone(), columns: self.columns_of(compiled) }
             }
             None => Description { params: Arc::from([]), columns: None },
         })
     }
 
-    /// Returns the columns of a portal; `None` if it returns no rows.
+    /// Returns the columns of a portal, or of a cursor of the name; `None` if it returns no rows.
     pub fn describe_portal(&self, name: &str) -> Result<Option<Arc<[Column]>>, SqlError> {
+        if let Some(portal) = self.portals.get(name) {
+            return Ok(portal.compiled.as_ref().and_then(|compiled| self.columns_of(compiled)));
+        }
         let missing =
             || SqlError::new(state::NO_PORTAL, format!("portal \"{name}\" does not exist"));
-        Ok(self.portals.get(name).ok_or_else(missing)?.columns())
+        self.cursors.columns(name).map(Some).ok_or_else(missing)
     }
 
     /// Binds parameters, already of the types of [`Session::describe_statement`], to a prepared
@@ -594,9 +597,12 @@ impl Session {
         self.prepared.remove(name);
     }
 
-    /// Removes a portal.
+    /// Removes a portal, or a cursor of the name.
     pub fn close_portal(&mut self, name: &str) {
-        self.portals.remove(name);
+        if self.portals.remove(name).is_none() {
+            // There may be none: Close succeeds in any case.
+            let _ = self.cursors.close(Some(name));
+        }
     }
 
     /// Handles Sync: commits the implicit transaction, or rolls it back after an error.
@@ -643,6 +649,7 @@ impl Session {
             Some(work) if work.explicit => work.failed = true,
             _ => {
                 self.work = None;
+                self.cursors.end(false);
                 self.end_settings(false);
             }
         }
