@@ -96,6 +96,26 @@ async fn a_statement_timeout_fails_the_statement_and_its_block() {
     assert!(server.counters.timeouts_total.load(Relaxed) >= 2);
 }
 
+/// `set_config` changes a setting as SET does: the server enforces its value, and reports it.
+#[tokio::test]
+async fn set_config_is_enforced_and_reported() {
+    let server = start().await;
+    let holder = held(&server).await;
+    let mut session = server.session().await;
+    session.send(query("SELECT set_config('application_name', 'other', false)")).await;
+    let answers = session.until(b'Z').await;
+    let reported = |it: &common::Message| it.tag == b'S' && it.body == b"application_name\0other\0";
+    assert!(answers.iter().any(reported), "{answers:?}");
+    session.send(query("SELECT set_config('statement_timeout', '50ms', false)")).await;
+    session.until(b'Z').await;
+    session.send(query("UPDATE t SET n = 5 WHERE id = 1")).await;
+    let answers = timeout(PATIENCE, session.until(b'Z')).await.expect("it times out");
+    let is_canceled =
+        |it: &common::Message| it.tag == b'E' && it.body.windows(5).any(|w| w == b"57014");
+    assert!(answers.iter().any(is_canceled), "{answers:?}");
+    holder.batch_execute("COMMIT").await.expect("commits");
+}
+
 #[tokio::test]
 async fn an_idle_block_is_ended_and_lets_go() {
     let server = start().await;

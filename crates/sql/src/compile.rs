@@ -182,47 +182,47 @@ async fn plan_sequences(
     Ok(())
 }
 
-/// Finds the tables that the foreign keys of a table concern: those that it refers to, those that
-/// refer to it, and, since their rows may change with it, the same of these. Adds them to what a
-/// statement is planned for.
+/// Finds the tables that the foreign keys of a table concern: the tables that it refers to, the
+/// tables that refer to it, and, since actions may change rows of these, the same of each. Adds
+/// them to the objects that a statement is planned for.
 async fn related(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,
     table: &Arc<Table>,
-    tables: &mut Vec<Planned>,
+    planned: &mut Vec<Planned>,
 ) -> Result<Option<Arc<Related>>, SqlError> {
     if !table.has_references() {
         return Ok(None);
     }
     let mut related = Related::default();
     related.tables.insert(table.id, table.clone());
-    let (mut waiting, mut done) = (vec![table.clone()], Vec::new());
-    while let Some(table) = waiting.pop() {
-        done.push(table.id);
+    // The tables whose rows the statement may change.
+    let (mut changing, mut at) = (vec![table.clone()], 0);
+    while let Some(table) = changing.get(at).cloned() {
+        at += 1;
         let parents = table.foreign.iter().map(|foreign| (foreign.parent, false));
         let all = parents.chain(table.referenced_by.iter().map(|id| (*id, true)));
-        for (id, is_child) in all.collect::<Vec<_>>() {
-            if let Some(known) = related.tables.get(&id) {
-                let is_waiting = waiting.iter().any(|table| table.id == id);
-                if is_child && !is_waiting && !done.contains(&id) {
-                    waiting.push(known.clone());
+        for (id, is_child) in all {
+            let found = match related.tables.get(&id) {
+                Some(found) => found.clone(),
+                None => {
+                    let cache = &engine.cache;
+                    let found = catalog::table_by_id(txn, cache, id, clean, Lock::Shared).await?;
+                    let missing = || SqlError::corrupted(format!("the table {id} is not there"));
+                    let found = found.ok_or_else(missing)?;
+                    if planned.iter().all(|known| known.id != id) {
+                        planned.push(found.planned());
+                    }
+                    if found.foreign.iter().any(ForeignKey::sets_defaults) {
+                        plan_sequences(engine, txn, clean, &found, planned).await?;
+                    }
+                    related.tables.insert(id, found.clone());
+                    found
                 }
-                continue;
-            }
-            let cache = &engine.cache;
-            let found = catalog::table_by_id(txn, cache, id, clean, Lock::Shared).await?;
-            let missing = || SqlError::corrupted(format!("the table {id} is not there"));
-            let found = found.ok_or_else(missing)?;
-            if tables.iter().all(|known| known.id != id) {
-                tables.push(found.planned());
-            }
-            if found.foreign.iter().any(ForeignKey::sets_defaults) {
-                plan_sequences(engine, txn, clean, &found, tables).await?;
-            }
-            related.tables.insert(id, found.clone());
-            if is_child {
-                waiting.push(found);
+            };
+            if is_child && changing.iter().all(|known| known.id != id) {
+                changing.push(found);
             }
         }
     }

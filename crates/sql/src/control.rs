@@ -478,7 +478,7 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     rows(vec![vec![value.map_or(Datum::Null, Datum::text)]])
 }
 
-/// Runs SET CONSTRAINTS. What is no longer deferred is checked now.
+/// Runs SET CONSTRAINTS: checks the obligations that are no longer deferred.
 async fn set_constraints(
     session: &mut Session,
     set: &SetConstraints,
@@ -509,6 +509,6 @@ async fn set_constraints(
             deferral.named.extend(found.into_iter().map(|foreign| (foreign.id, set.deferred)));
         }
     }
-    work.defer(deferral, &session.facts).await?;
+    work.defer(deferral).await?;
     tag()
 }

@@ -3,7 +3,7 @@
 use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
-use crate::constraint::{self, Changes, Obligation, Obligations, Related};
+use crate::constraint::{self, Obligation, Obligations, References, Related, Written};
 use crate::datum::Datum;
 use crate::effects;
 use crate::error::{SqlError, restart, state};
@@ -43,7 +43,7 @@ pub(crate) struct Copying {
     ended: bool,
     /// Set if the table's storage is this transaction's own.
     bulk: Option<Bulk>,
-    /// The tables that foreign keys concern, and the values that are to be looked up in them.
+    /// The tables that foreign keys concern, and the references that are not looked up yet.
     related: Option<Arc<Related>>,
     referred: Obligations,
 }
@@ -224,8 +224,8 @@ impl Copying {
         if let Some(bulk) = &mut self.bulk {
             bulk.finish(&mut *work.txn).await?;
         }
-        constraint::check_all(&self.referred, work.txn.as_mut(), facts, false).await?;
-        work.check_due(facts).await
+        constraint::check_all(&self.referred, work.txn.as_mut(), Written::Stays).await?;
+        work.check_due().await
     }
 
     async fn line(&mut self, work: &mut Work, facts: &Facts, line: &[u8]) -> Result<(), SqlError> {
@@ -298,19 +298,19 @@ impl Copying {
             return Err(write::duplicate(&table, clash.index, &row));
         }
         if let Some(related) = &self.related {
-            let mut changes = Changes::new(related);
-            changes.wrote(&table, None, &row)?;
-            // A row behind it may be that which it refers to.
+            let mut references = References::new(related);
+            references.wrote(&table, None, &row)?;
+            // A later row of a table that refers to itself may be the row that it refers to.
             let waits = |it: &Obligation| it.is_deferred(&work.deferral) || it.is_within(table.id);
             let (later, now): (Obligations, Obligations) =
-                changes.into_obligations().into_iter().partition(|(_, it)| waits(it));
-            work.obligations.add(later);
+                references.into_obligations().into_iter().partition(|(_, it)| waits(it));
+            work.deferred.add(later);
             self.referred.extend(now);
             if self.referred.len() >= CHECKED {
                 let referred = std::mem::take(&mut self.referred);
-                constraint::check_all(&referred, work.txn.as_mut(), facts, false).await?;
+                constraint::check_all(&referred, work.txn.as_mut(), Written::Stays).await?;
             }
-            if work.obligations.len() > MOST_DEFERRED {
+            if work.deferred.len() > MOST_DEFERRED {
                 let message = "too many checks of foreign keys are deferred";
                 return Err(SqlError::new(state::TOO_LARGE, message)
                     .hint("Copy smaller parts, or add the foreign key behind COPY."));

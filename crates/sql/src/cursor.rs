@@ -4,6 +4,7 @@
 //! of the schema and ROLLBACK TO have no effect on them, as in PostgreSQL. A cursor goes with its
 //! transaction; one WITH HOLD stays when that has committed.
 
+use crate::clauses;
 use crate::compile::Compiled;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -12,6 +13,7 @@ use crate::names;
 use crate::parse::Parsed;
 use crate::response::{Column, Response};
 use crate::run::Portal;
+use crate::savepoints::Savepoints;
 use crate::session::Session;
 use sqlparser::ast::{self, FetchDirection, Statement};
 use std::collections::{BTreeMap, VecDeque};
@@ -35,8 +37,8 @@ struct Cursor {
 pub(crate) struct Cursors {
     open: BTreeMap<String, Cursor>,
     opened: usize,
-    /// The savepoints of the open transaction, with the number of cursors before each.
-    savepoints: Vec<(String, usize)>,
+    /// The number of cursors before each savepoint of the open transaction.
+    savepoints: Savepoints<usize>,
 }
 
 fn missing(name: &str) -> SqlError {
@@ -51,21 +53,17 @@ impl Cursors {
 
     /// Begins a savepoint.
     pub(crate) fn savepoint(&mut self, name: &str) {
-        self.savepoints.push((name.to_owned(), self.opened));
+        self.savepoints.begin(name, self.opened);
     }
 
     /// Removes a savepoint and all later ones.
     pub(crate) fn release(&mut self, name: &str) {
-        if let Some(at) = self.savepoints.iter().rposition(|(other, _)| other == name) {
-            self.savepoints.truncate(at);
-        }
+        self.savepoints.release(name);
     }
 
     /// Closes those that were declared since a savepoint.
     pub(crate) fn roll_back_to(&mut self, name: &str) {
-        if let Some(at) = self.savepoints.iter().rposition(|(other, _)| other == name) {
-            self.savepoints.truncate(at + 1);
-            let before = self.savepoints[at].1;
+        if let Some(before) = self.savepoints.roll_back_to(name).copied() {
             self.open.retain(|_, cursor| cursor.stays || cursor.number < before);
         }
     }
@@ -107,7 +105,7 @@ pub(crate) fn query_of(
     let Some(query) = for_query else {
         return Err(SqlError::unsupported("DECLARE of anything but a cursor"));
     };
-    crate::clauses::refuse(&[
+    clauses::refuse(&[
         (data_type.is_some() || assignment.is_some(), "DECLARE of anything but a cursor"),
         (*binary == Some(true), "DECLARE BINARY"),
         (*scroll == Some(true), "DECLARE SCROLL"),

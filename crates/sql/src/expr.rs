@@ -12,13 +12,13 @@ use crate::logical::Subquery;
 use crate::memory::{self, Held, QueryMemory};
 use crate::number;
 use crate::sequence::Sequences;
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::system::{Catalog, ServerInfo, Sessions};
 use crate::turn::Clock;
 use crate::types::Type;
 use meridian_clock::Timestamp;
 use std::cmp::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// The context of an expression besides its row.
 pub(crate) struct Scope<'a> {
@@ -30,6 +30,14 @@ pub(crate) struct Scope<'a> {
     pub(crate) catalog: Option<&'a Catalog>,
     /// The calls of functions that have effects, where these are possible.
     pub(crate) effects: Option<&'a Effects>,
+}
+
+impl Scope<'static> {
+    /// Returns the context of immutable expressions, which need no session and no time.
+    pub(crate) fn immutable() -> Scope<'static> {
+        static FACTS: LazyLock<Facts> = LazyLock::new(Facts::default);
+        Scope { params: &[], now_us: 0, session: &FACTS, catalog: None, effects: None }
+    }
 }
 
 /// The session's properties, for functions.
@@ -60,51 +68,9 @@ pub struct Facts {
     pub(crate) memory: Arc<QueryMemory>,
     /// The sequences that the session has used.
     pub(crate) sequences: Arc<Sequences>,
-    /// The settings that `set_config` changes once its statement has run.
-    pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
-}
-
-/// A setting that `set_config` changes.
-pub(crate) struct Asked {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    pub(crate) is_local: bool,
 }
 
 impl Facts {
-    /// Notes that a setting changes once the statement has run, to its default for `None`. Returns
-    /// its value then; fails as SET does.
-    pub(crate) fn ask(
-        &self,
-        name: &str,
-        value: Option<&str>,
-        is_local: bool,
-    ) -> Result<String, SqlError> {
-        if settings::canonical(name).starts_with(settings::OWN) {
-            return Err(
-                SqlError::unsupported(format!("set_config of {name}")).hint("SET changes it.")
-            );
-        }
-        if value.is_some_and(|value| value.eq_ignore_ascii_case("default")) {
-            return Err(SqlError::unsupported(format!(
-                "set_config of {name} to the text 'default'"
-            ))
-            .hint("NULL stands for the default."));
-        }
-        let value = value.unwrap_or("default");
-        let mut after = self.settings.clone();
-        after.set(name, value, is_local)?;
-        let now = after.get(name).unwrap_or_default().to_owned();
-        let asked = Asked { name: name.into(), value: value.into(), is_local };
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
-        Ok(now)
-    }
-
-    /// Returns the settings that change now, in order, and forgets them.
-    pub(crate) fn take_asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Returns an empty reservation of the memory that queries share.
     pub fn held(&self) -> Held {
         Held::none(&self.memory)

@@ -13,7 +13,7 @@ use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::{Expr, Facts, Scope};
+use crate::expr::{Expr, Scope};
 use crate::function::Volatility;
 use crate::key;
 use crate::kv;
@@ -21,7 +21,7 @@ use crate::parse;
 use crate::row;
 use crate::types::Type;
 use minicbor::{Decode, Encode};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// An index, or the primary key (whose storage is the table's).
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -356,8 +356,7 @@ impl Index {
 
 /// Evaluates an immutable expression, which needs no session.
 pub(crate) fn eval(expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
-    static FACTS: LazyLock<Facts> = LazyLock::new(Facts::default);
-    expr.eval(row, &Scope { params: &[], now_us: 0, session: &FACTS, catalog: None, effects: None })
+    expr.eval(row, &Scope::immutable())
 }
 
 pub(crate) fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {

@@ -87,6 +87,7 @@ mod physical;
 mod response;
 mod row;
 mod run;
+mod savepoints;
 mod scan;
 mod sequence;
 mod session;

@@ -8,12 +8,13 @@ use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
 use crate::exec::{self, Reader};
 use crate::explain::{self, Actuals, Explained, Summary};
-use crate::expr::{Asked, Facts, Scope};
+use crate::expr::{Facts, Scope};
 use crate::memory::weight;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
 use crate::sequence::Drawn;
 use crate::session::Session;
+use crate::settings::Asked;
 use crate::statistics;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
@@ -347,13 +348,13 @@ impl Session {
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
-        // An attempt before this one may have asked for settings.
-        self.facts.take_asked();
+        // The settings that an attempt before this one would have changed stay.
+        self.facts.settings.take_asked();
         let result = attempt(&self.engine, &self.facts, work, portal, max, drawn).await;
         self.learn_from_work();
         let chunk = self.stands(result).await?;
-        for Asked { name, value, is_local } in self.facts.take_asked() {
-            self.set_in_transaction(&name, &value, is_local)?;
+        for Asked { name, value, local } in self.facts.settings.take_asked() {
+            self.set_in_transaction(&name, &value, local)?;
             self.has_set = true;
         }
         Ok(chunk)
@@ -492,7 +493,7 @@ impl Session {
             match step {
                 Step::Savepoint(name) => work.savepoint(name),
                 Step::Release(name) => work.release(name)?,
-                Step::Deferral(deferral) => work.defer(deferral.clone(), &self.facts).await?,
+                Step::Deferral(deferral) => work.defer(deferral.clone()).await?,
                 Step::RollbackTo(name) => work.rollback_to(name, &self.facts.sequences)?,
                 Step::Ran { compiled, params, checksum, drawn } => {
                     let mut portal = Portal::new(compiled.clone(), params.clone());
@@ -536,7 +537,7 @@ impl Session {
                 }
                 return Ok(());
             }
-            if let Err(error) = work.check_obligations(&self.facts).await {
+            if let Err(error) = work.check_deferred().await {
                 if !error.is_restart() {
                     work.txn.validate().await?;
                     return Err(error);
@@ -785,7 +786,7 @@ async fn run_plan(
         Plan::Insert(insert) => {
             let Work { txn, row_number, deferral, .. } = &mut *work;
             let changed = insert.run(txn.as_mut(), scope, row_number, deferral, actuals).await?;
-            work.obligations.add(changed.later);
+            work.deferred.add(changed.later);
             work.has_changed(insert.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, "INSERT"))
@@ -793,7 +794,7 @@ async fn run_plan(
         Plan::Change(change) => {
             let Work { txn, deferral, .. } = &mut *work;
             let changed = change.run(txn.as_mut(), scope, deferral, actuals).await?;
-            work.obligations.add(changed.later);
+            work.deferred.add(changed.later);
             work.has_changed(change.table.id, changed.count);
             portal.count = changed.count;
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))

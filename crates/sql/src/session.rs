@@ -103,7 +103,6 @@ impl Session {
             clock: None,
             memory: engine.memory().clone(),
             sequences: Arc::new(Sequences::new(engine.clone())),
-            ..Facts::default()
         };
         Session {
             engine,

@@ -5,6 +5,7 @@
 //! | SET | stays | is undone |
 //! | SET LOCAL | is undone | is undone |
 
+use crate::savepoints::Savepoints;
 use std::collections::BTreeMap;
 
 /// Values by name. Names are in lower case.
@@ -15,8 +16,8 @@ pub(crate) struct SettingValues {
     after: BTreeMap<String, Option<String>>,
     /// The changes of the open transaction, the newest last.
     changes: Vec<Change>,
-    /// The savepoints of the open transaction, with the number of changes before each.
-    savepoints: Vec<(String, usize)>,
+    /// The number of changes before each savepoint of the open transaction.
+    savepoints: Savepoints<usize>,
 }
 
 /// The values that a change replaced.
@@ -57,21 +58,18 @@ impl SettingValues {
 
     /// Begins a savepoint.
     pub(crate) fn savepoint(&mut self, name: &str) {
-        self.savepoints.push((name.to_owned(), self.changes.len()));
+        self.savepoints.begin(name, self.changes.len());
     }
 
     /// Removes a savepoint and all later ones.
     pub(crate) fn release(&mut self, name: &str) {
-        if let Some(at) = self.savepoints.iter().rposition(|(other, _)| other == name) {
-            self.savepoints.truncate(at);
-        }
+        self.savepoints.release(name);
     }
 
     /// Undoes the changes since a savepoint.
     pub(crate) fn roll_back_to(&mut self, name: &str) {
-        if let Some(at) = self.savepoints.iter().rposition(|(other, _)| other == name) {
-            self.savepoints.truncate(at + 1);
-            self.undo(self.savepoints[at].1);
+        if let Some(before) = self.savepoints.roll_back_to(name).copied() {
+            self.undo(before);
         }
     }
 

@@ -7,6 +7,7 @@ use crate::setting_values::SettingValues;
 use meridian_clock::duration;
 use meridian_txn::{Consistency, IsolationLevel, SnapshotAge};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A session's settings. Names are in lower case.
@@ -17,6 +18,15 @@ pub(crate) struct Settings {
     initial: BTreeMap<String, String>,
     /// The guarantees of the database.
     guarantees: Guarantees,
+    /// The changes by `set_config` in the running statement.
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// A change of a setting by `set_config`.
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) local: bool,
 }
 
 /// The settings of no session, for constant expressions.
@@ -156,7 +166,7 @@ pub(crate) const FIXED: [&str; 7] = [
 ];
 
 /// The prefix of the names of Meridian's own settings.
-pub(crate) const OWN: &str = "meridian.";
+const OWN: &str = "meridian.";
 /// The prefix in earlier versions, which remains as an alias.
 const OWN_BEFORE: &str = "spanner.";
 
@@ -227,7 +237,8 @@ impl Settings {
             defaults(guarantees).map(|(name, value)| (name.into(), value.into())).collect();
         initial.insert(CONSISTENCY.into(), guarantees.default_mode().name().into());
         initial.insert(SNAPSHOT_AGE.into(), guarantees.default_snapshot_age().to_string());
-        Settings { values: SettingValues::new(initial.clone()), initial, guarantees }
+        let values = SettingValues::new(initial.clone());
+        Settings { values, initial, guarantees, asked: Arc::default() }
     }
 
     /// Accepts the database's isolation level or a weaker one; fails with 0A000 for a stronger one.
@@ -279,6 +290,39 @@ impl Settings {
         let name = canonical(name);
         self.initial.extend(self.values.get(&name).map(|value| (name.clone(), value.to_owned())));
         Ok(())
+    }
+
+    /// Notes that a setting changes once the running statement has succeeded (`set_config`), to its
+    /// default for `None`. Returns its value then; fails as SET does.
+    pub(crate) fn ask(
+        &self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+    ) -> Result<String, SqlError> {
+        if canonical(name).starts_with(OWN) {
+            let what = format!("set_config of {name}");
+            return Err(SqlError::unsupported(what).hint("SET changes it."));
+        }
+        if value.is_some_and(|value| value.eq_ignore_ascii_case("default")) {
+            let what = format!("set_config of {name} to the text 'default'");
+            return Err(SqlError::unsupported(what).hint("NULL stands for the default."));
+        }
+        let value = value.unwrap_or("default");
+        let mut after = self.clone();
+        after.set(name, value, local)?;
+        let now = after.get(name).unwrap_or_default().to_owned();
+        self.asked().push(Asked { name: name.into(), value: value.into(), local });
+        Ok(now)
+    }
+
+    /// Returns the changes that [`ask`](Self::ask) has noted, in order, and forgets them.
+    pub(crate) fn take_asked(&self) -> Vec<Asked> {
+        std::mem::take(&mut *self.asked())
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets a setting, until the end of the transaction if it is `local`.

@@ -7,13 +7,13 @@
 
 use crate::catalog::{self, Cache, Planned};
 use crate::compile::Compiled;
-use crate::constraint::{self, Deferral, Waiting};
+use crate::constraint::{self, Deferral, Deferred, Written};
 use crate::datetime;
 use crate::datum::Datum;
 use crate::engine::Engine;
-use crate::error::{SqlError, restart};
-use crate::expr::Facts;
+use crate::error::{SqlError, restart, state};
 use crate::key;
+use crate::savepoints::Savepoints;
 use crate::sequence::{Changed, Drawn, Sequences};
 use crate::system;
 use meridian_txn::{Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
@@ -31,19 +31,18 @@ pub(crate) enum Step {
     Savepoint(String),
     Release(String),
     RollbackTo(String),
-    /// SET CONSTRAINTS: which constraints are deferred behind it.
+    /// SET CONSTRAINTS, and which constraints are deferred from then on.
     Deferral(Deferral),
 }
 
-/// A savepoint.
+/// The state of a transaction at a savepoint.
 pub(crate) struct Saved {
-    name: String,
     point: Savepoint,
     /// The number of sequences that were changed before it.
     changed: usize,
     deferral: Deferral,
-    /// The checks that waited then.
-    obligations: usize,
+    /// The changes of the deferred obligations before it.
+    deferred: usize,
 }
 
 /// The declared reads of a transaction (Spanner §4.2.2).
@@ -79,8 +78,7 @@ pub(crate) struct Work {
     pub(crate) negotiates: bool,
     /// The number of its next row in a table without a primary key.
     pub(crate) row_number: u64,
-    /// Names, points, and the numbers of sequences that were changed before.
-    pub(crate) savepoints: Vec<Saved>,
+    pub(crate) savepoints: Savepoints<Saved>,
     pub(crate) journal: Vec<Step>,
     /// The levels for which the statements of the journal need stack.
     pub(crate) levels: usize,
@@ -90,14 +88,18 @@ pub(crate) struct Work {
     pub(crate) sequences: Changed,
     /// The constraints that it has deferred, or made immediate.
     pub(crate) deferral: Deferral,
-    /// The checks that wait for its end.
-    pub(crate) obligations: Waiting,
+    /// The obligations that it has deferred.
+    pub(crate) deferred: Deferred,
     /// The tables of which it has read or written rows, by id.
     pub(crate) touched: Vec<u32>,
     /// The numbers of rows that its statements have changed, by table.
     pub(crate) changed: Vec<(u32, u64)>,
     /// The versions of tables that it has read itself.
     versions: Vec<(u32, u64)>,
+}
+
+fn no_savepoint(name: &str) -> SqlError {
+    SqlError::new(state::NO_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
 }
 
 impl Work {
@@ -118,13 +120,13 @@ impl Work {
             scope: Scope::Open,
             negotiates: false,
             row_number: 0,
-            savepoints: Vec::new(),
+            savepoints: Savepoints::default(),
             journal: Vec::new(),
             levels: 0,
             own: Vec::new(),
             sequences: Changed::default(),
             deferral: Deferral::default(),
-            obligations: Waiting::default(),
+            deferred: Deferred::default(),
             touched: Vec::new(),
             changed: Vec::new(),
             versions: Vec::new(),
@@ -214,27 +216,24 @@ impl Work {
         self.versions.clear();
     }
 
-    /// Makes the checks that have waited, at the end of the transaction. Fails with 23503.
-    pub(crate) async fn check_obligations(&mut self, facts: &Facts) -> Result<(), SqlError> {
-        let all = self.obligations.take();
-        constraint::check_all(&all, self.txn.as_mut(), facts, true).await
+    /// Checks the deferred obligations at the end of the transaction. Fails with 23503.
+    pub(crate) async fn check_deferred(&mut self) -> Result<(), SqlError> {
+        let all = self.deferred.take();
+        constraint::check_all(&all, self.txn.as_mut(), Written::MayBeGone).await
     }
 
-    /// Defers constraints, or makes those checks that no longer wait. Fails with 23503.
-    pub(crate) async fn defer(
-        &mut self,
-        deferral: Deferral,
-        facts: &Facts,
-    ) -> Result<(), SqlError> {
+    /// Changes which constraints are deferred, and checks the obligations that no longer are. Fails
+    /// with 23503.
+    pub(crate) async fn defer(&mut self, deferral: Deferral) -> Result<(), SqlError> {
         self.journal.push(Step::Deferral(deferral.clone()));
         self.deferral = deferral;
-        self.check_due(facts).await
+        self.check_due().await
     }
 
-    /// Makes the checks that wait though their constraints are not deferred.
-    pub(crate) async fn check_due(&mut self, facts: &Facts) -> Result<(), SqlError> {
-        let due = self.obligations.take_due(&self.deferral);
-        constraint::check_all(&due, self.txn.as_mut(), facts, true).await
+    /// Checks the obligations whose constraints are not deferred. Fails with 23503.
+    pub(crate) async fn check_due(&mut self) -> Result<(), SqlError> {
+        let due = self.deferred.take_due(&self.deferral);
+        constraint::check_all(&due, self.txn.as_mut(), Written::MayBeGone).await
     }
 
     /// Counts rows that a statement has changed.
@@ -247,29 +246,20 @@ impl Work {
     }
 
     pub(crate) fn savepoint(&mut self, name: &str) {
-        self.savepoints.push(Saved {
-            name: name.into(),
+        let saved = Saved {
             point: self.txn.savepoint(),
             changed: self.sequences.ids.len(),
             deferral: self.deferral.clone(),
-            obligations: self.obligations.mark(),
-        });
+            deferred: self.deferred.mark(),
+        };
+        self.savepoints.begin(name, saved);
         self.journal.push(Step::Savepoint(name.into()));
     }
 
-    fn find(&self, name: &str) -> Result<usize, SqlError> {
-        let missing = || {
-            SqlError::new(
-                crate::error::state::NO_SAVEPOINT,
-                format!("savepoint \"{name}\" does not exist"),
-            )
-        };
-        self.savepoints.iter().rposition(|saved| saved.name == name).ok_or_else(missing)
-    }
-
     pub(crate) fn release(&mut self, name: &str) -> Result<(), SqlError> {
-        let at = self.find(name)?;
-        self.savepoints.truncate(at);
+        if !self.savepoints.release(name) {
+            return Err(no_savepoint(name));
+        }
         self.journal.push(Step::Release(name.into()));
         Ok(())
     }
@@ -279,13 +269,11 @@ impl Work {
         name: &str,
         sequences: &Sequences,
     ) -> Result<(), SqlError> {
-        let at = self.find(name)?;
-        self.savepoints.truncate(at + 1);
-        let saved = &self.savepoints[at];
+        let saved = self.savepoints.roll_back_to(name).ok_or_else(|| no_savepoint(name))?;
         self.txn.rollback_to(saved.point);
         self.sequences.roll_back(saved.changed);
         self.deferral = saved.deferral.clone();
-        self.obligations.roll_back(saved.obligations);
+        self.deferred.roll_back(saved.deferred);
         sequences.rolled_back(self.txn.as_mut(), &self.sequences)?;
         self.failed = false;
         self.versions.clear();

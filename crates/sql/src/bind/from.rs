@@ -1,6 +1,6 @@
 //! FROM: tables, derived tables, and joins of them.
 
-use super::scope::{Found, Relation, ScopeColumn};
+use super::scope::{Relation, ScopeColumn, Visibility};
 use super::{Binder, Output, Typed};
 use crate::error::{SqlError, state};
 use crate::expr::{Compare, Expr};
@@ -124,7 +124,7 @@ impl Binder {
                 .map(|(name, id, _)| ScopeColumn {
                     name: String::clone(name),
                     id: *id,
-                    found: Found::Always,
+                    visibility: Visibility::Full,
                 })
                 .collect();
             outer.push(Relation {
@@ -194,10 +194,10 @@ impl Binder {
             conditions.push(condition);
         }
         for relation in lefts.iter_mut().chain(rights) {
-            let columns = relation.columns.iter_mut().filter(|column| column.is_found(true));
+            let columns = relation.columns.iter_mut().filter(|column| column.is_visible(true));
             columns
                 .filter(|column| wanted.contains(&column.name))
-                .for_each(|column| column.found = Found::Qualified);
+                .for_each(|column| column.visibility = Visibility::Qualified);
         }
         Ok(Expr::all_of(conditions).unwrap_or_else(Expr::truth))
     }
@@ -293,7 +293,7 @@ impl Binder {
                     let columns = inside.into_iter().flat_map(|relation| relation.columns);
                     let mut relation = Relation {
                         alias: Some(names::fold(name)),
-                        columns: columns.filter(|column| column.is_found(false)).collect(),
+                        columns: columns.filter(|column| column.is_visible(false)).collect(),
                         table: None,
                         commit_timestamp: None,
                         row_key: None,
@@ -379,7 +379,7 @@ impl Binder {
         let column = |output: &Output| ScopeColumn {
             name: output.name.clone(),
             id: output.id,
-            found: Found::Always,
+            visibility: Visibility::Full,
         };
         let mut relation = Relation {
             alias: alias_name,
@@ -399,7 +399,8 @@ fn rename(relation: &mut Relation, alias: Option<&ast::TableAlias>) -> Result<()
     if at.is_some() || columns.iter().any(|column| column.data_type.is_some()) {
         return Err(SqlError::unsupported("a list of column definitions in FROM"));
     }
-    let there = relation.columns.iter().filter(|column| column.found != Found::Never).count();
+    let there =
+        relation.columns.iter().filter(|column| column.visibility != Visibility::Dropped).count();
     if columns.len() > there {
         let name = names::fold(name);
         let message = format!(
@@ -408,7 +409,7 @@ fn rename(relation: &mut Relation, alias: Option<&ast::TableAlias>) -> Result<()
         );
         return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
     }
-    let all = relation.columns.iter_mut().filter(|column| column.found != Found::Never);
+    let all = relation.columns.iter_mut().filter(|column| column.visibility != Visibility::Dropped);
     for (column, renamed) in all.zip(columns) {
         column.name = names::fold(&renamed.name);
     }
@@ -417,5 +418,8 @@ fn rename(relation: &mut Relation, alias: Option<&ast::TableAlias>) -> Result<()
 
 /// The columns that a name without a qualifier may find.
 fn visible(relations: &[Relation]) -> impl Iterator<Item = &ScopeColumn> {
-    relations.iter().flat_map(|relation| &relation.columns).filter(|column| column.is_found(false))
+    relations
+        .iter()
+        .flat_map(|relation| &relation.columns)
+        .filter(|column| column.is_visible(false))
 }

@@ -111,7 +111,7 @@ impl Binder {
                 continue;
             }
             for column in &relation.columns {
-                if column.is_found(alias.is_some()) {
+                if column.is_visible(alias.is_some()) {
                     let typed = Typed::of(Expr::Column(column.id), self.columns[column.id].ty);
                     out.push(Item { typed, name: column.name.clone() });
                 }

@@ -49,34 +49,34 @@ pub(crate) struct Relation {
 pub(crate) struct ScopeColumn {
     pub(crate) name: String,
     pub(crate) id: ColumnId,
-    pub(crate) found: Found,
+    pub(crate) visibility: Visibility,
 }
 
-/// The names that find a column.
+/// The names by which a column is found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Visibility {
     /// Its name, qualified or not.
-    Always,
-    /// Its qualified name alone: USING merged it into another column.
+    Full,
+    /// Its qualified name: USING merged the column into another one.
     Qualified,
-    /// None: it was dropped.
-    Never,
+    /// No name: the column was dropped.
+    Dropped,
 }
 
 impl ScopeColumn {
-    /// True if its name finds it.
-    pub(super) fn is_found(&self, qualified: bool) -> bool {
-        match self.found {
-            Found::Always => true,
-            Found::Qualified => qualified,
-            Found::Never => false,
+    /// True if its name finds it, qualified or not.
+    pub(super) fn is_visible(&self, qualified: bool) -> bool {
+        match self.visibility {
+            Visibility::Full => true,
+            Visibility::Qualified => qualified,
+            Visibility::Dropped => false,
         }
     }
 }
 
 impl Relation {
     fn find(&self, name: &str, qualified: bool) -> Vec<ColumnId> {
-        let fits = |column: &&ScopeColumn| column.name == name && column.is_found(qualified);
+        let fits = |column: &&ScopeColumn| column.name == name && column.is_visible(qualified);
         self.columns.iter().filter(fits).map(|column| column.id).collect()
     }
 }
@@ -120,7 +120,7 @@ impl Binder {
         let named = |(at, column): (usize, &crate::catalog::ColumnDef)| ScopeColumn {
             name: column.name.clone(),
             id: first + at,
-            found: if column.dropped { Found::Never } else { Found::Always },
+            visibility: if column.dropped { Visibility::Dropped } else { Visibility::Full },
         };
         let columns: Vec<ScopeColumn> = table.columns.iter().enumerate().map(named).collect();
         let commit_timestamp = versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
@@ -195,7 +195,8 @@ impl Binder {
         let error =
             SqlError::new(state::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
         let columns = relations().flat_map(|relation| &relation.columns);
-        let all = columns.filter(|column| column.is_found(true)).map(|column| column.name.as_str());
+        let all =
+            columns.filter(|column| column.is_visible(true)).map(|column| column.name.as_str());
         match names::nearest(name, all) {
             Some(near) => error.hint(format!("Did you mean \"{near}\"?")),
             None => error,

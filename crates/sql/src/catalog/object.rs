@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 /// The tag before the descriptor of a sequence.
 const SEQUENCE: u64 = 0x6d_0001;
-/// The tag before the descriptor of a table with what earlier releases do not know.
-/// Without them, there is none, as those releases wrote it.
+/// The tag before the descriptor of a table with constraints or columns that earlier releases do
+/// not know. Other tables have none, as in those releases.
 const NEWER_TABLE: u64 = 0x6d_0002;
 
 /// An object of the catalog. Indexes are parts of their tables.

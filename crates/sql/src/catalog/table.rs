@@ -314,6 +314,10 @@ impl Table {
         if missing || included.into_iter().any(|column| is_missing(*column as usize)) {
             return Err(wrong(&"an index of a column that is not there"));
         }
+        let referring = table.foreign.iter().flat_map(|foreign| &foreign.columns);
+        if referring.into_iter().any(|column| is_missing(*column as usize)) {
+            return Err(wrong(&"a foreign key of a column that is not there"));
+        }
         table.columns.iter_mut().try_for_each(ColumnDef::settle)?;
         table.settle();
         table.bind_stored()?;

@@ -1,14 +1,11 @@
 //! ALTER TABLE.
 
-use super::create::{add_unique, set_primary};
-use super::index::{fill, parts};
-use super::rows::{Move, check_rows, move_rows};
-use super::{Ddl, change, columns, constraints, duplicate, foreign_keys, open, renew};
+use super::{Ddl, change, columns, constraints, duplicate, open};
 use crate::catalog;
 use crate::error::SqlError;
 use crate::kv;
 use crate::names;
-use sqlparser::ast::{self, AlterTableOperation, TableConstraint};
+use sqlparser::ast::{self, AlterTableOperation};
 
 pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Result<(), SqlError> {
     let before = open(cx, &alter.name).await?;
@@ -16,67 +13,19 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
     let mut table = (*before).clone();
     for operation in &alter.operations {
         match operation {
-            AlterTableOperation::AddConstraint {
-                constraint: TableConstraint::Check(check),
-                not_valid,
-            } => {
-                let name = check.name.as_ref().map(names::fold);
-                let id =
-                    constraints::add_check(cx, &mut table, name, &check.expr, !not_valid).await?;
-                let added = table.checks.iter().find(|check| check.id == id);
-                if let Some(added) = added.filter(|_| !not_valid) {
-                    check_rows(cx, &table, added).await?;
-                }
-            }
-            AlterTableOperation::AddConstraint {
-                constraint: TableConstraint::ForeignKey(foreign),
-                not_valid,
-            } => {
-                let name = foreign.name.as_ref().map(names::fold);
-                let is_valid = !not_valid;
-                let at = foreign_keys::add_foreign(cx, &mut table, foreign, name, None, is_valid)
-                    .await?;
-                if is_valid {
-                    foreign_keys::check_foreign(cx, &table, at).await?;
-                }
+            AlterTableOperation::AddConstraint { constraint, not_valid } => {
+                constraints::add(cx, &mut table, constraint, *not_valid).await?;
             }
             AlterTableOperation::ValidateConstraint { name } => {
                 constraints::validate(cx, &mut table, &names::fold(name)).await?;
             }
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
-                let old = table.clone();
-                let name = names::fold(name);
-                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
-                if constraints::drop_constraint(cx, &mut table, &name, *if_exists, cascade).await? {
-                    table.settle();
-                    renew(cx, &mut table).await?;
-                    move_rows(cx, &old, &table, &Move::Fill).await?;
-                }
+                let (name, cascade) = (names::fold(name), is_cascade(drop_behavior));
+                constraints::drop_constraint(cx, &mut table, &name, *if_exists, cascade).await?;
             }
             AlterTableOperation::RenameConstraint { old_name, new_name } => {
                 let (old, new) = (names::fold(old_name), names::fold(new_name));
                 constraints::rename_constraint(cx, &mut table, &old, &new).await?;
-            }
-            AlterTableOperation::AddConstraint { not_valid: true, constraint: _ } => {
-                return Err(SqlError::unsupported("NOT VALID"));
-            }
-            AlterTableOperation::AddConstraint {
-                constraint: TableConstraint::PrimaryKey(key),
-                ..
-            } => {
-                let old = table.clone();
-                let parts = parts(&table, &key.columns)?;
-                set_primary(cx, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
-                renew(cx, &mut table).await?;
-                move_rows(cx, &old, &table, &Move::Fill).await?;
-            }
-            AlterTableOperation::AddConstraint {
-                constraint: TableConstraint::Unique(key), ..
-            } => {
-                let parts = parts(&table, &key.columns)?;
-                let name = key.name.as_ref().map(names::fold);
-                add_unique(cx, &mut table, parts, name).await?;
-                fill(cx, &table).await?;
             }
             AlterTableOperation::AddColumn { column_position: Some(_), .. } => {
                 return Err(SqlError::unsupported("ADD COLUMN FIRST or AFTER"));
@@ -96,7 +45,7 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
                 if_exists,
                 drop_behavior,
             } => {
-                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                let cascade = is_cascade(drop_behavior);
                 for name in column_names {
                     columns::drop(cx, &mut table, name, *if_exists, cascade).await?;
                 }
@@ -123,4 +72,8 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
         table.settle();
     }
     change(cx, &before, table)
+}
+
+fn is_cascade(behavior: &Option<ast::DropBehavior>) -> bool {
+    *behavior == Some(ast::DropBehavior::Cascade)
 }

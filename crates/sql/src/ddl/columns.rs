@@ -2,14 +2,14 @@
 //!
 //! A column that is dropped keeps its number, so that rows stay as they are; its values go when
 //! their rows are written. One that is added has, in rows from before it, a value that the
-//! descriptor holds. Only a new column with values of its own, or one whose values change with its
-//! type, makes rows be stored anew.
+//! descriptor holds. ALTER TABLE rewrites the rows only for a new column whose values differ from
+//! row to row, and for a type that stores or computes other values.
 
-use super::create::{Given, add_unique, column_def, column_type, set_primary};
-use super::index::{fill, remove_index};
-use super::rows::{Move, check_rows, has_rows, move_rows, refuse_nulls};
+use super::create::{Given, column_def, column_type};
+use super::index::remove_index;
+use super::rows::{Move, check_rows, has_rows, refuse_nulls, rewrite};
 use super::stored::stored;
-use super::{Ddl, constraints, foreign_keys, renew, sequences};
+use super::{Ddl, constraints, foreign_keys, sequences};
 use crate::bind::{self, Binder};
 use crate::cast;
 use crate::catalog::Table;
@@ -54,12 +54,10 @@ pub(super) async fn add(
     table.columns.push(column.clone());
     let default = Binder::new(&[]).defaults(table)?.pop().unwrap_or(Expr::Const(Datum::Null));
     if given.is_some() || default.is_volatile() {
-        table.settle();
         if let Some(Given { identity, options }) = given {
             sequences::give(cx, table, at, identity, &options).await?;
         }
-        renew(cx, table).await?;
-        move_rows(cx, &old, table, &Move::Fill).await?;
+        rewrite(cx, &old, table, &Move::Fill).await?;
     } else {
         let now_us = datetime::from_unix_ns(cx.txn.began().earliest);
         let scope = Scope { params: &[], now_us, session: cx.facts, catalog: None, effects: None };
@@ -78,14 +76,10 @@ pub(super) async fn add(
         let named = option.name.as_ref().map(names::fold);
         match &option.option {
             ast::ColumnOption::PrimaryKey(_) => {
-                let old = table.clone();
-                set_primary(cx, table, part(), named).await?;
-                renew(cx, table).await?;
-                move_rows(cx, &old, table, &Move::Fill).await?;
+                constraints::add_primary(cx, table, part(), named).await?;
             }
             ast::ColumnOption::Unique(_) => {
-                add_unique(cx, table, part(), named).await?;
-                fill(cx, table).await?;
+                constraints::add_unique(cx, table, part(), named).await?;
             }
             _ => {}
         }
@@ -95,10 +89,8 @@ pub(super) async fn add(
         foreign_keys::check_foreign(cx, table, number).await?;
     }
     for (name, expr) in constraints::checks_of_column(def) {
-        let id = constraints::add_check(cx, table, name, expr, true).await?;
-        if let Some(added) = table.checks.iter().find(|check| check.id == id) {
-            check_rows(cx, table, added).await?;
-        }
+        let number = constraints::add_check(cx, table, name, expr, true).await?;
+        check_rows(cx, table, &table.checks[number]).await?;
     }
     Ok(())
 }
@@ -188,13 +180,13 @@ async fn set_type(
     if def.identity.is_some() {
         sequences::set_type(cx, table, column, ty).await?;
     }
-    // An expression may have another value for the wider type.
+    // An expression may have another value for the wider type: entries and checks are made again.
     let computes = table.indexes.iter().any(|index| index.computes_from(column))
         || table.checks.iter().any(|check| check.columns().contains(&column));
     if using.is_none() && is_wider(def.ty, ty) && !computes {
         table.columns[column].settle()?;
         table.settle();
-        // They hold values of the type before.
+        // Statistics hold values of the old type.
         return statistics::forget(cx.txn, table.id);
     }
     let mut binder = Binder::new(&[]);
@@ -233,9 +225,7 @@ async fn set_type(
         return Err(SqlError::new(state::TYPE_MISMATCH, message));
     }
     table.columns[column].fill(Datum::Null);
-    table.settle();
-    renew(cx, table).await?;
-    move_rows(cx, &old, table, &Move::Change { column, value }).await?;
+    rewrite(cx, &old, table, &Move::Change { column, value }).await?;
     foreign_keys::check_column(cx, table, column).await
 }
 
@@ -362,8 +352,7 @@ pub(super) async fn drop(
     table.settle();
     table.bind_stored()?;
     if has_moved {
-        renew(cx, table).await?;
-        move_rows(cx, &old, table, &Move::Fill).await?;
+        rewrite(cx, &old, table, &Move::Fill).await?;
     }
     Ok(())
 }

@@ -1,16 +1,77 @@
 //! ADD, DROP, RENAME and VALIDATE CONSTRAINT.
 
-use super::index::{remove_index, rename_index, unqualified};
-use super::rows::check_rows;
-use super::{Ddl, foreign_keys};
+use super::index::{fill, parts, remove_index, rename_index, unqualified};
+use super::rows::{Move, check_rows, rewrite};
+use super::{Ddl, create, foreign_keys};
 use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::constraint::Check;
 use crate::error::{SqlError, state};
-use crate::index::Index;
+use crate::index::{Index, IndexPart};
 use crate::kv;
 use crate::names;
-use sqlparser::ast;
+use sqlparser::ast::{self, TableConstraint};
+
+/// Runs ADD CONSTRAINT: declares the constraint, and checks the rows that exist, unless it is NOT
+/// VALID.
+pub(super) async fn add(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    constraint: &TableConstraint,
+    not_valid: bool,
+) -> Result<(), SqlError> {
+    match constraint {
+        TableConstraint::Check(check) => {
+            let name = check.name.as_ref().map(names::fold);
+            let number = add_check(cx, table, name, &check.expr, !not_valid).await?;
+            if !not_valid {
+                check_rows(cx, table, &table.checks[number]).await?;
+            }
+        }
+        TableConstraint::ForeignKey(foreign) => {
+            let name = foreign.name.as_ref().map(names::fold);
+            let number =
+                foreign_keys::add_foreign(cx, table, foreign, name, None, !not_valid).await?;
+            if !not_valid {
+                foreign_keys::check_foreign(cx, table, number).await?;
+            }
+        }
+        _ if not_valid => return Err(SqlError::unsupported("NOT VALID")),
+        TableConstraint::PrimaryKey(key) => {
+            let (parts, name) = (parts(table, &key.columns)?, key.name.as_ref().map(names::fold));
+            add_primary(cx, table, parts, name).await?;
+        }
+        TableConstraint::Unique(key) => {
+            let (parts, name) = (parts(table, &key.columns)?, key.name.as_ref().map(names::fold));
+            add_unique(cx, table, parts, name).await?;
+        }
+        other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
+    }
+    Ok(())
+}
+
+/// Declares the primary key of a table that exists, and rewrites the rows.
+pub(super) async fn add_primary(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    parts: Vec<IndexPart>,
+    name: Option<String>,
+) -> Result<(), SqlError> {
+    let old = table.clone();
+    create::set_primary(cx, table, parts, name).await?;
+    rewrite(cx, &old, table, &Move::Fill).await
+}
+
+/// Declares a UNIQUE constraint of a table that exists, and writes the entries of its index.
+pub(super) async fn add_unique(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    parts: Vec<IndexPart>,
+    name: Option<String>,
+) -> Result<(), SqlError> {
+    create::add_unique(cx, table, parts, name).await?;
+    fill(cx, table).await
+}
 
 /// Returns the options of a column that are CHECK constraints.
 pub(super) fn checks_of_column(
@@ -70,14 +131,15 @@ fn check_name(table: &Table, columns: &[usize]) -> String {
     free(table, format!("{}{column}_check", table.name))
 }
 
-/// Declares a CHECK constraint. The caller checks the rows that exist. Returns its id.
+/// Declares a CHECK constraint. The caller checks the rows that exist. Returns its number among
+/// those of the table.
 pub(super) async fn add_check(
     cx: &mut Ddl<'_>,
     table: &mut Table,
     name: Option<String>,
     expr: &ast::Expr,
     is_validated: bool,
-) -> Result<u32, SqlError> {
+) -> Result<usize, SqlError> {
     if let Some(name) = &name
         && names_of(table).any(|other| other == name)
     {
@@ -92,11 +154,10 @@ pub(super) async fn add_check(
     let mut check = Check::new(cx.next_id().await?, String::new(), text, is_validated);
     check.bind(&table.columns_alone())?;
     check.name = name.unwrap_or_else(|| check_name(table, &check.columns()));
-    // Their order is that in which they are checked.
-    let id = check.id;
-    table.checks.push(check);
-    table.checks.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(id)
+    // Checks are made in the order of their names.
+    let at = table.checks.partition_point(|other| other.name < check.name);
+    table.checks.insert(at, check);
+    Ok(at)
 }
 
 fn missing(table: &Table, name: &str) -> SqlError {
@@ -104,21 +165,20 @@ fn missing(table: &Table, name: &str) -> SqlError {
     SqlError::new(state::UNDEFINED_OBJECT, message)
 }
 
-/// Drops a constraint. Returns true if the rows have to be stored anew, under another key.
+/// Drops a constraint, and rewrites the rows if it was their key.
 pub(super) async fn drop_constraint(
     cx: &mut Ddl<'_>,
     table: &mut Table,
     name: &str,
     if_exists: bool,
     cascade: bool,
-) -> Result<bool, SqlError> {
+) -> Result<(), SqlError> {
     if let Some(at) = table.checks.iter().position(|check| check.name == name) {
         table.checks.remove(at);
-        return Ok(false);
+        return Ok(());
     }
     if let Some(at) = table.foreign.iter().position(|foreign| foreign.name == name) {
-        foreign_keys::remove_foreign(cx, table, at).await?;
-        return Ok(false);
+        return foreign_keys::remove_foreign(cx, table, at).await;
     }
     let is_key = |index: &Index| index.is_constraint() && index.name == name;
     let key = table.constraints().find(|index| index.name == name).cloned();
@@ -127,17 +187,17 @@ pub(super) async fn drop_constraint(
         foreign_keys::free_key(cx, table, &key, &what, cascade).await?;
     }
     if let Some(at) = table.indexes.iter().position(is_key) {
-        remove_index(cx, table, at)?;
-        return Ok(false);
+        return remove_index(cx, table, at);
     }
     if table.primary.as_ref().is_some_and(|primary| primary.name == name) {
+        let old = table.clone();
         remove_primary(cx, table)?;
-        return Ok(true);
+        return rewrite(cx, &old, table, &Move::Fill).await;
     }
-    if if_exists { Ok(false) } else { Err(missing(table, name)) }
+    if if_exists { Ok(()) } else { Err(missing(table, name)) }
 }
 
-/// Removes the primary key. The caller stores the rows anew.
+/// Removes the primary key. The caller rewrites the rows.
 pub(super) fn remove_primary(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
     match table.primary.take() {
         Some(primary) => Ok(cx.txn.put(kv::name_key(&primary.name), None)?),

@@ -114,7 +114,6 @@ fn serial(ty: &DataType) -> Option<Type> {
     }
 }
 
-/// Returns a column, and the sequence that it is to get.
 /// Returns the type of a column. Fails with 0A000 if no table stores its values.
 pub(super) fn column_type(data_type: &ast::DataType) -> Result<Type, SqlError> {
     let ty = names::data_type(data_type)?;
@@ -126,6 +125,7 @@ pub(super) fn column_type(data_type: &ast::DataType) -> Result<Type, SqlError> {
     }
 }
 
+/// Returns a column, and the sequence that it is to get.
 pub(super) async fn column_def(
     cx: &mut Ddl<'_>,
     def: &ast::ColumnDef,

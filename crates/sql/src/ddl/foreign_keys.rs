@@ -1,10 +1,10 @@
-//! ADD and DROP of foreign keys, and what TRUNCATE and DROP TABLE have to do with them.
+//! ADD and DROP of foreign keys, and their part in ALTER TYPE, TRUNCATE and DROP TABLE.
 
 use super::rows::all_rows;
 use super::{Ddl, change, constraints, open};
 use crate::cast;
 use crate::catalog::{self, Table};
-use crate::constraint::{Action, ForeignKey, Obligation, Obligations, check_all};
+use crate::constraint::{Action, ForeignKey, Obligation, Obligations, Written, check_all};
 use crate::error::{SqlError, state};
 use crate::index::Index;
 use crate::names;
@@ -94,10 +94,6 @@ pub(super) async fn add_foreign(
         true => Arc::new(table.clone()),
         false => open(cx, &added.foreign_table).await?,
     };
-    if before.is_made() {
-        let message = format!("referenced relation \"{}\" is not a table", before.name);
-        return Err(SqlError::new(state::WRONG_OBJECT, message));
-    }
     let columns = match column {
         Some(column) => vec![column as u32],
         None => columns_of(table, &added.columns)?,
@@ -150,10 +146,9 @@ pub(super) async fn add_foreign(
         is_deferred,
         is_validated,
     };
-    // The order of their names is that in which they are checked.
-    let id = foreign.id;
-    table.foreign.push(foreign);
-    table.foreign.sort_by(|a, b| a.name.cmp(&b.name));
+    // Foreign keys are checked in the order of their names.
+    let at = table.foreign.partition_point(|other| other.name < foreign.name);
+    table.foreign.insert(at, foreign);
     if own {
         refer(table, table.id);
     } else {
@@ -161,7 +156,7 @@ pub(super) async fn add_foreign(
         refer(&mut parent, table.id);
         change(cx, &before, parent)?;
     }
-    Ok(table.foreign.iter().position(|foreign| foreign.id == id).unwrap_or(0))
+    Ok(at)
 }
 
 fn refer(parent: &mut Table, child: u32) {
@@ -423,5 +418,5 @@ async fn check_rows(
             }
         }
     }
-    check_all(&seen, cx.txn, cx.facts, false).await
+    check_all(&seen, cx.txn, Written::Stays).await
 }

@@ -22,7 +22,7 @@ use crate::bulk::Ids;
 use crate::catalog::{self, Object, Table};
 use crate::clauses;
 use crate::compile;
-use crate::constraint::Waiting;
+use crate::constraint::Deferred;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
@@ -50,8 +50,8 @@ pub(crate) struct Ddl<'a> {
     pub(crate) row_number: &'a mut u64,
     /// The sequences that the transaction has created or changed.
     pub(crate) sequences: &'a mut Changed,
-    /// The checks that are deferred.
-    obligations: &'a mut Waiting,
+    /// The obligations that the transaction has deferred.
+    deferred: &'a mut Deferred,
     pub(crate) facts: &'a Facts,
 }
 
@@ -66,15 +66,15 @@ impl<'a> Ddl<'a> {
     ) -> Ddl<'a> {
         let clean = work.clean;
         work.catalog_changed();
-        let Work { txn, own, row_number, sequences, obligations, .. } = work;
+        let Work { txn, own, row_number, sequences, deferred, .. } = work;
         let (txn, ids) = (txn.as_mut(), Ids { database, own });
-        Ddl { engine, txn, ids, clean, row_number, sequences, obligations, facts }
+        Ddl { engine, txn, ids, clean, row_number, sequences, deferred, facts }
     }
 
     /// Fails with 55006 if a check of a table's rows is deferred: it would find other columns, or
     /// other storage.
     fn refuse_deferred(&self, command: &str, table: &Table) -> Result<(), SqlError> {
-        if !self.obligations.concerns(table.id) {
+        if !self.deferred.concerns(table.id) {
             return Ok(());
         }
         let name = &table.name;
@@ -214,7 +214,7 @@ fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlErro
     table.settle();
     old.outdate(cx.txn, table.version, cx.ids.own)?;
     cx.clean = false;
-    cx.obligations.refresh(&Arc::new(table.clone()));
+    cx.deferred.refresh(&Arc::new(table.clone()));
     catalog::put_table(cx.txn, table)
 }
 

@@ -1,7 +1,7 @@
 //! The rows of a table whose descriptor changes.
 
-use super::Ddl;
 use super::index::not_unique;
+use super::{Ddl, renew};
 use crate::access::Target;
 use crate::bind::Binder;
 use crate::bulk::Bulk;
@@ -16,28 +16,32 @@ use crate::scan::Cursor;
 use crate::write;
 use meridian_txn::{Lock, Transaction};
 
-/// The new rows of rows that are moved. In either case, new columns take their defaults.
+/// The change of a row while it is copied.
 pub(super) enum Move {
+    /// New columns take their defaults.
     Fill,
-    /// A column takes a value that is computed from the row as it was.
-    Change {
-        column: usize,
-        value: Expr,
-    },
+    /// A column takes a value that is computed from the old row.
+    Change { column: usize, value: Expr },
 }
 
-/// Copies every row of the old descriptor's storage into the new one's.
-pub(super) async fn move_rows(
+/// Gives a table new storage, and copies each row of the old descriptor into it.
+pub(super) async fn rewrite(
     cx: &mut Ddl<'_>,
     old: &Table,
-    new: &Table,
+    table: &mut Table,
     how: &Move,
 ) -> Result<(), SqlError> {
+    table.settle();
+    renew(cx, table).await?;
+    copy_rows(cx, old, table, how).await
+}
+
+async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Result<(), SqlError> {
     let mut bulk = Bulk::new(cx.engine.database().clone());
     let now_us = datetime::from_unix_ns(cx.txn.began().earliest);
     let scope = Scope { params: &[], now_us, session: cx.facts, catalog: None, effects: None };
     let defaults = Binder::new(&[]).defaults(new)?;
-    // Rows that violate a check which is not validated stay, as they do without being moved.
+    // A rewrite is no validation: only checks of the changed column are made, if they are valid.
     let mut checks = new.checks.clone();
     checks.retain(|check| match how {
         Move::Fill => false,
@@ -123,6 +127,7 @@ pub(super) async fn refuse_nulls(
     }
 }
 
+/// Returns 23514: a row that exists violates a check.
 fn violated(table: &Table, check: &Check) -> SqlError {
     let (check, table) = (&check.name, &table.name);
     let message =

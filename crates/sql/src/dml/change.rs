@@ -3,7 +3,7 @@
 use super::{Changed, all_rows, keep_references, locked_row};
 use crate::bind;
 use crate::catalog::Table;
-use crate::constraint::{Changes, Deferral, Related};
+use crate::constraint::{Deferral, References, Related};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::explain::Actuals;
@@ -45,7 +45,7 @@ impl Change {
         self.assigned.is_some()
     }
 
-    /// Changes the rows. Counts what the nodes of its query do, if that is wanted.
+    /// References the rows. Counts what the nodes of its query do, if that is wanted.
     pub(crate) async fn run(
         &self,
         txn: &mut dyn Transaction,
@@ -55,7 +55,7 @@ impl Change {
     ) -> Result<Changed, SqlError> {
         let table = &*self.table;
         let mut changed = Changed::default();
-        let mut references = self.related.as_deref().map(Changes::new);
+        let mut references = self.related.as_deref().map(References::new);
         let (rows, _held) = all_rows(&self.query, txn, scope, actuals).await?;
         for row in rows {
             let mut values = row.into_iter();

@@ -3,7 +3,7 @@
 use super::{Changed, all_rows, keep_references, locked_row};
 use crate::bind::{self, DoUpdate, NewValues, OnConflict, Returning};
 use crate::catalog::Table;
-use crate::constraint::{Changes, Deferral, Related};
+use crate::constraint::{Deferral, References, Related};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::explain::Actuals;
@@ -36,7 +36,7 @@ struct Running<'a> {
     scope: &'a Scope<'a>,
     row_number: &'a mut u64,
     changed: Changed,
-    references: Option<Changes<'a>>,
+    references: Option<References<'a>>,
     /// The rows that ON CONFLICT DO UPDATE has written: none may be written twice.
     touched: BTreeSet<Key>,
 }
@@ -90,7 +90,7 @@ impl Insert {
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let (changed, touched) = (Changed::default(), BTreeSet::new());
-        let references = self.related.as_deref().map(Changes::new);
+        let references = self.related.as_deref().map(References::new);
         let mut running = Running { scope, row_number, changed, references, touched };
         match &self.source {
             Source::Values(rows) => {

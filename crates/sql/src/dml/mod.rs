@@ -10,7 +10,7 @@ pub(crate) use change::Change;
 pub(crate) use insert::Insert;
 
 use crate::catalog::Table;
-use crate::constraint::{Changes, Deferral, Obligations};
+use crate::constraint::{Deferral, Obligations, References};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::exec::Reader;
@@ -42,7 +42,7 @@ impl Changed {
 /// Ends what a statement has to do for foreign keys. Returns what has to hold when the transaction
 /// ends.
 async fn keep_references(
-    changes: Option<Changes<'_>>,
+    changes: Option<References<'_>>,
     txn: &mut dyn Transaction,
     scope: &Scope<'_>,
     deferral: &Deferral,

@@ -56,7 +56,7 @@ fn set_config(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     }
     let value = (!args[1].is_null()).then(|| text_at(args, 1)).transpose()?;
     let is_local = args[2] == Datum::Bool(true);
-    Ok(Datum::text(scope.session.ask(text_at(args, 0)?, value, is_local)?))
+    Ok(Datum::text(scope.session.settings.ask(text_at(args, 0)?, value, is_local)?))
 }
 
 fn causal_token(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

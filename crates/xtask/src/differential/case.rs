@@ -47,7 +47,7 @@ impl Statement {
         let Some(tail) = &self.tail else { return text };
         let ordinal = |(at, direction): (usize, &&str)| format!("{}{direction}", at + 1);
         let order: Vec<String> = tail.directions.iter().enumerate().map(ordinal).collect();
-        let limit = match tail.limit.filter(|_| !has_windows(&text)) {
+        let limit = match tail.limit.filter(|_| !has_several_windows(&text)) {
             Some((limit, 0)) => format!(" LIMIT {limit}"),
             Some((limit, offset)) => format!(" LIMIT {limit} OFFSET {offset}"),
             None => String::new(),
@@ -62,7 +62,7 @@ impl Statement {
 
 /// True if a query has several windows. These may pair the values of equal rows otherwise, which a
 /// limit or DISTINCT hides.
-pub fn has_windows(sql: &str) -> bool {
+pub fn has_several_windows(sql: &str) -> bool {
     sql.matches("OVER (").count() > 1
 }
 

@@ -12,7 +12,7 @@
 //! | `1.0` and `1.00` of a numeric, if rows are equal for DISTINCT, groups, sets or an order | any one of equal values represents them |
 
 use super::answer::{Answer, Done, Outcome};
-use super::case::has_windows;
+use super::case::has_several_windows;
 use std::cmp::Ordering;
 use std::time::Duration;
 use tokio_postgres::types::Type;
@@ -115,7 +115,7 @@ pub fn compare(sql: &str, order: RowOrder, postgres: &Answer, meridian: &Answer)
         }
         (Done(left), Done(right)) => match differ(left, right, order, false) {
             Some(difference @ Difference::Rows) => {
-                soft(has_windows(sql) && differ_in_pairs_alone(left, right), difference)
+                soft(has_several_windows(sql) && differ_in_pairs_alone(left, right), difference)
             }
             Some(difference) => Verdict::Different(difference),
             None if is_exact(sql) && differ(left, right, order, true).is_some() => {

@@ -1,6 +1,6 @@
 //! Queries: selects, set operations, VALUES and WITH.
 
-use super::case::has_windows;
+use super::case::has_several_windows;
 use super::features::Feature;
 use super::generator::{Generator, Relation};
 use super::scope::{Level, Reference, Scope};
@@ -86,7 +86,7 @@ impl Generator<'_> {
         let order: Vec<String> = (1..=types.len()).map(|at| at.to_string()).collect();
         let order = Node::word(order.join(", "));
         let (limit, offset) = (1 + self.below(3), self.below(2));
-        if has_windows(&query.sql()) {
+        if has_several_windows(&query.sql()) {
             return query;
         }
         let template = if self.bare_order(&query) {

@@ -1,7 +1,7 @@
-//! Checks of foreign keys that wait for the end of their transaction.
+//! The obligations that wait for the end of their transaction.
 
 use super::ForeignKey;
-use super::references::{Obligation, Obligations};
+use super::obligation::{Obligation, Obligations};
 use crate::catalog::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ impl Deferral {
     }
 }
 
-/// The checks that wait for the end of a transaction, as they were at each of its savepoints.
+/// The obligations that a transaction has deferred, now and at each of its savepoints.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct Deferred {
     now: Obligations,
     /// The changes, the newest last: a place, and what was there.
     changes: Vec<(Vec<u8>, Option<Obligation>)>,
 }
 
-impl Waiting {
+impl Deferred {
     pub(crate) fn len(&self) -> usize {
         self.now.len()
     }
 
-    /// True if one of them reads a table.
+    /// True if the check of one reads a table.
     pub(crate) fn concerns(&self, table: u32) -> bool {
         self.now.values().any(|it| it.concerns(table))
     }
@@ -46,13 +46,14 @@ impl Waiting {
         }
     }
 
-    /// Removes those of constraints that are no longer deferred, and returns them.
+    /// Removes and returns the obligations whose constraints are no longer deferred.
     pub(crate) fn take_due(&mut self, deferral: &Deferral) -> Obligations {
         let all = std::mem::take(&mut self.now);
-        let (later, due) = all.into_iter().partition(|(_, it)| it.is_deferred(deferral));
+        let (later, due): (Obligations, Obligations) =
+            all.into_iter().partition(|(_, it)| it.is_deferred(deferral));
         self.now = later;
         let removed = |(id, it): (&Vec<u8>, &Obligation)| (id.clone(), Some(it.clone()));
-        self.changes.extend(Obligations::iter(&due).map(removed));
+        self.changes.extend(due.iter().map(removed));
         due
     }
 
@@ -62,7 +63,7 @@ impl Waiting {
         std::mem::take(&mut self.now)
     }
 
-    /// Has them read a table as it is now.
+    /// Replaces a table by its changed descriptor. Obligations of a constraint that is gone go.
     pub(crate) fn refresh(&mut self, table: &Arc<Table>) {
         let concerned = self.now.iter().filter(|(_, it)| it.concerns(table.id));
         let changed: Vec<_> = concerned.map(|(id, it)| (id.clone(), it.with(table))).collect();
