@@ -67,6 +67,8 @@ fn values() -> Vec<(&'static str, u32, &'static str, Vec<u8>)> {
         ("date", 1082, "2000-02-29", 59i32.to_be_bytes().to_vec()),
         ("date", 1082, "1999-12-31", (-1i32).to_be_bytes().to_vec()),
         ("timestamp", 1114, "2000-01-02 00:00:01.5", (DAY_US + 1_500_000).to_be_bytes().to_vec()),
+        ("json", 114, "{\"a\":  [1.0]}", b"{\"a\":  [1.0]}".to_vec()),
+        ("jsonb", 3802, "{\"a\": [1.0]}", b"\x01{\"a\": [1.0]}".to_vec()),
         ("timestamptz", 1184, "1999-12-31 23:59:59+00", (-1_000_000i64).to_be_bytes().to_vec()),
     ]
 }
@@ -129,7 +131,7 @@ async fn bytes_that_are_no_value_are_refused() {
     let server = start().await;
     let client = server.client().await;
     client
-        .batch_execute("CREATE TABLE v (id int PRIMARY KEY, b bool, i int8, n numeric, d date, u uuid, s text)")
+        .batch_execute("CREATE TABLE v (id int PRIMARY KEY, b bool, i int8, n numeric, d date, u uuid, s text, j json, k jsonb)")
         .await
         .expect("is made");
     for (column, bytes) in [
@@ -142,6 +144,12 @@ async fn bytes_that_are_no_value_are_refused() {
         ("d", vec![0; 3]),
         ("u", vec![0; 15]),
         ("s", vec![0xff, 0xfe]),
+        ("j", b"[".to_vec()),
+        ("j", vec![b'"', 0xff, b'"']),
+        ("k", vec![]),
+        ("k", b"[]".to_vec()),
+        ("k", b"\x01[".to_vec()),
+        ("k", b"\x02[]".to_vec()),
     ] {
         let insert = client
             .prepare(&format!("INSERT INTO v (id, {column}) VALUES (1, $1)"))

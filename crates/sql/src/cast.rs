@@ -45,6 +45,7 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     is_implicit(from, to)
         || (from.is_number() && to.is_number())
         || (in_time(from) && in_time(to))
+        || matches!((from, to), (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json))
         || to.is_text()
 }
 
@@ -57,6 +58,7 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
         || matches!((from, to), (Type::Int2 | Type::Int4 | Type::Int8, Type::Object(_)))
         || from.is_text()
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
+        || from == Type::Jsonb && (to.is_number() || to == Type::Bool)
 }
 
 /// Converts a value. An implicit conversion or assignment rejects text that is too long; an
@@ -107,6 +109,14 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             }
             let element_cast = |datum: &Datum| cast(datum.clone(), element, explicit);
             Datum::Array(Arc::new(array.map(element.base(), element_cast)?))
+        }
+        (same @ Datum::Json(_), Type::Json) | (same @ Datum::Jsonb(_), Type::Jsonb) => same,
+        (Datum::Json(text), Type::Jsonb) => Datum::from_text(ty, &text)?,
+        (json @ Datum::Jsonb(_), Type::Json) => {
+            Datum::Json(json.to_text(Type::Jsonb).unwrap_or_default().into())
+        }
+        (Datum::Jsonb(json), to) if to.is_number() || to == Type::Bool => {
+            cast(json.root().scalar(to)?, to, explicit)?
         }
         (Datum::Text(text), to) => cast(Datum::from_text(to, &text)?, to, explicit)?,
         (Datum::Bool(b), Type::Int4) => Datum::Int4(b.into()),

@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::interval::Interval;
+use crate::json::Jsonb;
 use crate::types::{Object, Type};
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -44,6 +45,10 @@ pub enum Datum {
     TimestampTz(i64),
     /// `interval`
     Interval(Interval),
+    /// `json`, as it is written
+    Json(Arc<str>),
+    /// `jsonb`
+    Jsonb(Jsonb),
     /// An array.
     Array(Arc<Array>),
     /// The id of an object, and its name.
@@ -66,12 +71,14 @@ impl PartialEq for Datum {
             (Bytes(a), Bytes(b)) => a == b,
             (Uuid(a), Uuid(b)) => a == b,
             (Interval(a), Interval(b)) => a == b,
+            (Json(a), Json(b)) => a == b,
+            (Jsonb(a), Jsonb(b)) => a == b,
             (Array(a), Array(b)) => a == b,
             (Object(a, x), Object(b, y)) => (a, x) == (b, y),
             (
                 Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float8(_) | Numeric(_) | Text(_)
                 | Bytes(_) | Uuid(_) | Date(_) | Timestamp(_) | TimestampTz(_) | Interval(_)
-                | Array(_) | Object(..),
+                | Json(_) | Jsonb(_) | Array(_) | Object(..),
                 _,
             ) => false,
         }
@@ -106,6 +113,8 @@ impl Datum {
             Datum::Timestamp(_) => Type::Timestamp,
             Datum::TimestampTz(_) => Type::TimestampTz,
             Datum::Interval(_) => Type::Interval,
+            Datum::Json(_) => Type::Json,
+            Datum::Jsonb(_) => Type::Jsonb,
             Datum::Array(array) => array.element.array(),
             // Its kind is that of its column.
             Datum::Object(..) => Type::Object(Object::Class),
@@ -143,6 +152,7 @@ impl Datum {
                 i128::from(*a).cmp(&crate::datetime::midnight_wide(*b))
             }
             (Interval(a), Interval(b)) => a.order(*b),
+            (Jsonb(a), Jsonb(b)) => a.order(b),
             (Array(a), Array(b)) => a.order(b),
             (Object(a, _), Object(b, _)) => a.cmp(b),
             (Numeric(a), Numeric(b)) => a.cmp(b),

@@ -11,7 +11,7 @@ use crate::{key, kv, parse, row};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 
-const TYPES: [Type; 15] = [
+const TYPES: [Type; 16] = [
     Type::Bool,
     Type::Int2,
     Type::Int4,
@@ -27,6 +27,7 @@ const TYPES: [Type; 15] = [
     Type::Interval,
     Type::Int4.array(),
     Type::Text.array(),
+    Type::Jsonb,
 ];
 
 fn value(ty: Type) -> BoxedStrategy<Datum> {
@@ -68,6 +69,12 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
         )
             .prop_map(|(months, days, micros)| Datum::Interval(Interval { months, days, micros }))
             .boxed(),
+        Type::Jsonb => {
+            let texts = ["null", "[]", "{}", "1", "1.0", "[1]", "[1.00, \"a\"]", "{\"a\": -1.5}"];
+            proptest::sample::select(texts.to_vec())
+                .prop_map(|text| Datum::from_text(Type::Jsonb, text).expect("JSON"))
+                .boxed()
+        }
         Type::Array(element) => {
             let element = element.ty();
             let nullable = prop_oneof![4 => value(element), 1 => Just(Datum::Null)];

@@ -46,6 +46,7 @@ pub mod state {
     pub const BAD_TEXT: &str = "22P02";
     pub const BAD_BINARY: &str = "22P03";
     pub const BAD_COPY: &str = "22P04";
+    pub const UNTRANSLATABLE_CHARACTER: &str = "22P05";
     pub const BAD_ENCODING: &str = "22021";
     pub const DEPENDENT_OBJECTS: &str = "2BP01";
     pub const NOT_NULL: &str = "23502";

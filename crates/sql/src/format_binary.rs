@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rust_decimal::Decimal;
 
 const NUMERIC_NEGATIVE: u16 = 0x4000;
+const JSONB_VERSION: u8 = 1;
 
 impl Datum {
     /// Returns the binary format; `None` for NULL.
@@ -46,6 +47,12 @@ impl Datum {
                 out.extend(days.to_be_bytes());
                 out.extend(months.to_be_bytes());
             }
+            Datum::Json(text) => out.extend(text.as_bytes()),
+            // The version of the format, then the text.
+            Datum::Jsonb(_) => {
+                out.push(JSONB_VERSION);
+                out.extend(self.to_text(ty).unwrap_or_default().as_bytes());
+            }
             Datum::Array(array) => write_array(array, ty, out),
             Datum::Object(oid, _) => out.extend(oid.to_be_bytes()),
         }
@@ -57,7 +64,7 @@ impl Datum {
         fn fixed<const N: usize>(ty: Type, bytes: &[u8]) -> Result<[u8; N], SqlError> {
             bytes.try_into().map_err(|_| incorrect(ty))
         }
-        let text = || {
+        let text = |bytes| {
             let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
             text.ok_or_else(|| {
                 SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\"")
@@ -73,8 +80,17 @@ impl Datum {
             }
             Type::Float8 => Datum::Float8(f64::from_be_bytes(fixed(ty, bytes)?)),
             Type::Numeric(_) => Datum::Numeric(read_numeric(bytes)?),
-            Type::Text | Type::Varchar(_) => Datum::text(text()?),
-            Type::Char(_) => Datum::text(text()?.trim_end_matches(' ')),
+            Type::Text | Type::Varchar(_) => Datum::text(text(bytes)?),
+            Type::Char(_) => Datum::text(text(bytes)?.trim_end_matches(' ')),
+            Type::Json => Datum::from_text(ty, text(bytes)?)?,
+            Type::Jsonb => match bytes {
+                [JSONB_VERSION, rest @ ..] => Datum::from_text(ty, text(rest)?)?,
+                [version, ..] => {
+                    let message = format!("unsupported jsonb version number {version}");
+                    return Err(SqlError::new(state::BAD_BINARY, message));
+                }
+                [] => return Err(incorrect(ty)),
+            },
             Type::Bytea => Datum::Bytes(Bytes::copy_from_slice(bytes)),
             Type::Uuid => Datum::Uuid(uuid::Uuid::from_bytes(fixed(ty, bytes)?)),
             Type::Date => {

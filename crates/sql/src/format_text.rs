@@ -5,6 +5,7 @@ use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
+use crate::json::{self, Jsonb};
 use crate::number;
 use crate::types::Type;
 use bytes::Bytes;
@@ -50,6 +51,8 @@ impl Datum {
             Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
             Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
             Datum::Interval(interval) => _ = write!(out, "{interval}"),
+            Datum::Json(text) => out.push_str(text),
+            Datum::Jsonb(value) => json::write_text(value.root().events(), out),
             Datum::Array(array) if ty == Type::Int2Vector => {
                 let values = array.values().iter().filter_map(Datum::as_i64);
                 let values: Vec<_> = values.map(|value| value.to_string()).collect();
@@ -114,6 +117,11 @@ impl Datum {
             Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
             Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
             Type::Interval => Datum::Interval(Interval::from_text(text)?),
+            Type::Json => {
+                json::check(text)?;
+                Datum::Json(Arc::from(text))
+            }
+            Type::Jsonb => Datum::Jsonb(Jsonb::from_text(text)?),
             Type::Int2Vector => {
                 let values = trimmed.split_ascii_whitespace();
                 let values = values.map(|part| Datum::from_text(Type::Int2, part));

@@ -1,7 +1,7 @@
 //! PostgreSQL's name of an output without an alias (its `FigureColname`).
 
 use crate::names;
-use crate::types::Type;
+use crate::system;
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
 
 /// Returns the heading of an output. `inner` is the name of the output of the subquery that it is,
@@ -71,21 +71,7 @@ fn type_name(ty: &ast::DataType) -> Option<String> {
         return type_name(element);
     }
     if let Ok(ty) = names::data_type(ty) {
-        return Some(
-            match ty {
-                Type::Int4 => "int4",
-                Type::Int8 => "int8",
-                Type::Int2 => "int2",
-                Type::Bool => "bool",
-                Type::Float8 => "float8",
-                Type::Varchar(_) => "varchar",
-                Type::Char(_) => "bpchar",
-                Type::Timestamp => "timestamp",
-                Type::TimestampTz => "timestamptz",
-                other => other.name(),
-            }
-            .to_owned(),
-        );
+        return Some(system::type_name(ty));
     }
     match ty {
         ast::DataType::Regclass => Some("regclass".into()),

@@ -190,6 +190,7 @@ impl Index {
             let ty = typed.ty.unwrap_or(Type::Text);
             let expr = binder.coerce(typed, ty, false)?;
             refuse_mutable(&expr, "index expression")?;
+            check_key(ty)?;
             bound.expressions.push((expr, ty));
         }
         if let Some(text) = &self.predicate {
@@ -200,6 +201,12 @@ impl Index {
         }
         self.bound = bound;
         Ok(())
+    }
+
+    /// Fails with 42704 if a column's values have no order.
+    pub(crate) fn check_keys(&self, table: &Table) -> Result<(), SqlError> {
+        let columns = self.columns.iter().filter(|part| part.expression().is_none());
+        columns.map(|part| table.columns[part.column as usize].ty).try_for_each(check_key)
     }
 
     /// Returns the condition for the rows that it has entries of, over a row of the table.
@@ -378,4 +385,16 @@ pub(crate) fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {
         return Err(SqlError::new(state::INVALID_DEFINITION, message));
     }
     Ok(())
+}
+
+/// Fails with 42704 for a type that an index cannot have.
+fn check_key(ty: Type) -> Result<(), SqlError> {
+    if ty.has_order() {
+        return Ok(());
+    }
+    let name = ty.name();
+    let message =
+        format!("data type {name} has no default operator class for access method \"btree\"");
+    let hint = "You must specify an operator class for the index or define a default operator class for the data type.";
+    Err(SqlError::new(state::UNDEFINED_OBJECT, message).hint(hint))
 }

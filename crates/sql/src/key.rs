@@ -14,6 +14,7 @@
 //!   text      40 + bytes, 00 escaped as 00 FF, ended by 00 01 (bytea: 42)
 //!   uuid      44 + 16 bytes
 //!   interval  46 + 10 bytes of the length in microseconds, a month as 30 days
+//!   jsonb     4A + bytes in the order of values, escaped and ended as those of a text
 //!   array     48 + (01 and the element) for each element, 00, the number of dimensions,
 //!             their lengths, their lower bounds
 //!   NULL      F0
@@ -39,6 +40,7 @@ const INTERVAL: u8 = 0x46;
 /// The bytes of an interval's length.
 const INTERVAL_BYTES: usize = 10;
 const ARRAY: u8 = 0x48;
+const JSONB: u8 = 0x4A;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -68,6 +70,15 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.extend(id.as_bytes());
         }
         Datum::Interval(interval) => write_interval(*interval, out),
+        Datum::Jsonb(value) => {
+            out.push(JSONB);
+            write_escaped(&value.root().key(), out);
+        }
+        // No key has one, since it has no order.
+        Datum::Json(text) => {
+            out.push(TEXT);
+            write_escaped(text.as_bytes(), out);
+        }
         Datum::Array(array) => write_array(array, out),
         Datum::Object(oid, _) => write_integer((*oid).into(), out),
     }
@@ -136,9 +147,9 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// True if a key of this type determines the whole value. A number's scale, the sign of a zero,
-/// and an interval's parts are lost; arrays are stored a second time.
+/// and an interval's parts are lost; arrays and `jsonb` are stored a second time.
 pub(crate) const fn is_exact(ty: Type) -> bool {
-    !matches!(ty, Type::Numeric(_) | Type::Float8 | Type::Interval | Type::Array(_))
+    !matches!(ty, Type::Numeric(_) | Type::Float8 | Type::Interval | Type::Array(_) | Type::Jsonb)
 }
 
 /// Decodes keys, value by value.
@@ -200,7 +211,7 @@ impl<'a> Reader<'a> {
             DECIMAL => 28,
             UUID => 16,
             INTERVAL => INTERVAL_BYTES,
-            TEXT | BYTES => {
+            TEXT | BYTES | JSONB => {
                 self.escaped(invert)?;
                 0
             }

@@ -71,6 +71,7 @@ mod heading;
 mod index;
 mod interrupt;
 mod interval;
+mod json;
 mod key;
 mod kv;
 mod limits;

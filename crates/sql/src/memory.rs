@@ -117,6 +117,8 @@ pub(crate) fn behind(datum: &Datum) -> usize {
     match datum {
         Datum::Text(text) => text.len() + 32,
         Datum::Bytes(bytes) => bytes.len() + 32,
+        Datum::Json(text) => text.len() + 32,
+        Datum::Jsonb(value) => value.as_bytes().len() + 32,
         Datum::Object(_, name) => name.len() + 32,
         Datum::Array(array) => weight(array.values()) + 64,
         _ => 0,

@@ -141,6 +141,8 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         DataType::Timestamp(..) | DataType::TimestampNtz(_) => Type::TimestampTz,
         DataType::Custom(name, _) if function_name(name) == "timestamptz" => Type::TimestampTz,
         DataType::Time(..) => return Err(SqlError::unsupported("the type time")),
+        DataType::JSON => Type::Json,
+        DataType::JSONB => Type::Jsonb,
         DataType::Interval { fields: None, precision: None } => Type::Interval,
         DataType::Interval { .. } => {
             return Err(SqlError::unsupported("a type interval with fields or a precision"));
@@ -179,7 +181,7 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         }
         other => {
             return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))
-                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, interval."));
+                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, interval, json, jsonb."));
         }
     })
 }

@@ -10,6 +10,7 @@ use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
+use crate::json::Jsonb;
 use crate::key;
 use crate::types::Type;
 use bytes::Bytes;
@@ -149,6 +150,8 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
             write_signed((*days).into(), out);
             write_signed((*micros).into(), out);
         }
+        Datum::Json(text) => write_bytes(text.as_bytes(), out),
+        Datum::Jsonb(value) => write_bytes(value.as_bytes(), out),
         Datum::Array(array) => write_array(array, out),
         // No column of a stored table has such a type.
         Datum::Object(oid, _) => write_signed((*oid).into(), out),
@@ -230,9 +233,20 @@ impl<'a> Source<'a> {
             .map_err(|_| SqlError::corrupted("a length in a row is too large"))
     }
 
+    fn text(&mut self) -> Result<&'a str, SqlError> {
+        let length = self.length()?;
+        std::str::from_utf8(self.take(length)?)
+            .map_err(|_| SqlError::corrupted("a text in a row is not UTF-8"))
+    }
+
     fn skip(&mut self, ty: Type) -> Result<(), SqlError> {
         match ty {
-            Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Bytea => {
+            Type::Text
+            | Type::Varchar(_)
+            | Type::Char(_)
+            | Type::Bytea
+            | Type::Json
+            | Type::Jsonb => {
                 let length = self.length()?;
                 self.take(length)?;
             }
@@ -316,10 +330,11 @@ impl<'a> Source<'a> {
                     n.map_err(|_| SqlError::corrupted("a numeric in a row is too large"))?,
                 )
             }
-            Type::Text | Type::Varchar(_) | Type::Char(_) => {
+            Type::Text | Type::Varchar(_) | Type::Char(_) => Datum::text(self.text()?),
+            Type::Json => Datum::Json(self.text()?.into()),
+            Type::Jsonb => {
                 let length = self.length()?;
-                let text = std::str::from_utf8(self.take(length)?);
-                Datum::text(text.map_err(|_| SqlError::corrupted("a text in a row is not UTF-8"))?)
+                Datum::Jsonb(Jsonb::from_bytes(self.take(length)?))
             }
             Type::Bytea => {
                 let length = self.length()?;

@@ -35,6 +35,10 @@ pub enum Type {
     TimestampTz,
     /// `interval`
     Interval,
+    /// `json`, which keeps its text
+    Json,
+    /// `jsonb`
+    Jsonb,
     /// An array of any dimensions
     Array(Element),
     /// `int2vector`: numbers of columns, in system tables
@@ -102,13 +106,14 @@ impl Element {
 }
 
 /// The types that arrays have as elements: object id, the array's object id, and its name.
-pub(crate) const ARRAYS: [(u32, u32, &str); 15] = [
+pub(crate) const ARRAYS: [(u32, u32, &str); 17] = [
     (16, 1000, "boolean[]"),
     (17, 1001, "bytea[]"),
     (20, 1016, "bigint[]"),
     (21, 1005, "smallint[]"),
     (23, 1007, "integer[]"),
     (25, 1009, "text[]"),
+    (114, 199, "json[]"),
     (701, 1022, "double precision[]"),
     (1042, 1014, "character[]"),
     (1043, 1015, "character varying[]"),
@@ -118,6 +123,7 @@ pub(crate) const ARRAYS: [(u32, u32, &str); 15] = [
     (1186, 1187, "interval[]"),
     (1700, 1231, "numeric[]"),
     (2950, 2951, "uuid[]"),
+    (3802, 3807, "jsonb[]"),
 ];
 
 /// Returns the array of an element's object id: its own object id and its name.
@@ -160,6 +166,7 @@ impl Type {
             Type::Int2 => 21,
             Type::Int4 => 23,
             Type::Text => 25,
+            Type::Json => 114,
             Type::Float8 => 701,
             Type::Char(_) => 1042,
             Type::Varchar(_) => 1043,
@@ -169,6 +176,7 @@ impl Type {
             Type::Interval => 1186,
             Type::Numeric(_) => 1700,
             Type::Uuid => 2950,
+            Type::Jsonb => 3802,
             Type::Array(element) => array_of(element.oid).0,
             Type::Int2Vector => 22,
             Type::Object(Object::Class) => 2205,
@@ -198,6 +206,8 @@ impl Type {
             1186 => Type::Interval,
             1700 => Type::Numeric(None),
             2950 => Type::Uuid,
+            114 => Type::Json,
+            3802 => Type::Jsonb,
             1002 | 1003 => Type::Text.array(),
             1021 => Type::Float8.array(),
             1028 => Type::Int4.array(),
@@ -252,6 +262,8 @@ impl Type {
             Type::Timestamp => "timestamp without time zone",
             Type::TimestampTz => "timestamp with time zone",
             Type::Interval => "interval",
+            Type::Json => "json",
+            Type::Jsonb => "jsonb",
             Type::Array(element) => array_of(element.oid).1,
             Type::Int2Vector => "int2vector",
             Type::Object(kind) => kind.name(),
@@ -286,6 +298,15 @@ impl Type {
     /// True if it is text of any kind.
     pub const fn is_text(self) -> bool {
         matches!(self, Type::Text | Type::Varchar(_) | Type::Char(_))
+    }
+
+    /// True if its values are equal or not, and have an order: those of `json` have neither.
+    pub const fn has_order(self) -> bool {
+        match self {
+            Type::Json => false,
+            Type::Array(element) => element.oid != Type::Json.oid(),
+            _ => true,
+        }
     }
 
     /// True if it is a whole number.

@@ -146,7 +146,7 @@ impl Accumulator for Intervals {
 
 /// The types without an order among aggregates in PostgreSQL 15.
 fn has_extremes(ty: Type) -> bool {
-    !matches!(ty, Type::Bool | Type::Bytea | Type::Uuid)
+    !matches!(ty, Type::Bool | Type::Bytea | Type::Uuid | Type::Json | Type::Jsonb)
 }
 
 /// The greatest or the least value; of equal ones (1.0 and 1.00) the last.

@@ -13,12 +13,14 @@ mod array;
 mod basic;
 mod groups;
 mod input;
+mod json;
 mod moments;
 mod ordered;
 mod regression;
 mod text;
 
 pub(crate) use groups::Groups;
+pub(crate) use json::JSON_AGG_OF_ROWS;
 
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -168,9 +170,10 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 6] = [
+const ALL: [&[Function]; 7] = [
     array::FUNCTIONS,
     basic::FUNCTIONS,
+    json::FUNCTIONS,
     moments::FUNCTIONS,
     ordered::FUNCTIONS,
     regression::FUNCTIONS,

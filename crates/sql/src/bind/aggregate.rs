@@ -1,7 +1,9 @@
 //! Aggregates of a query.
 
 use super::call::{Parts, element};
+use super::json::makes_json;
 use super::query::direction;
+use super::types::{check_equality, check_order};
 use super::{Binder, Typed};
 use crate::aggregate::{self, Aggregate, OrderKey, Work};
 use crate::error::{SqlError, state};
@@ -88,12 +90,24 @@ impl Binder {
             return Err(SqlError::new(state::WRONG_OBJECT, message));
         }
         let mut args = Vec::with_capacity(parts.args.len());
+        let (makes_json, mut of_rows) = (makes_json(name), false);
         for arg in &parts.args {
-            args.push(self.bind(arg)?);
+            args.push(match makes_json {
+                true => {
+                    let (arg, is_row) = self.bind_json_argument(arg)?;
+                    of_rows |= is_row;
+                    arg
+                }
+                false => self.bind(arg)?,
+            });
         }
+        let name = if of_rows && name == "json_agg" { aggregate::JSON_AGG_OF_ROWS } else { name };
         let order = self.order_keys(parts.order)?;
         let within = self.within(parts.within)?;
         let plain: Vec<Expr> = args.iter().map(|arg| arg.expr.clone()).collect();
+        if parts.distinct {
+            args.iter().filter_map(|arg| arg.ty).try_for_each(check_equality)?;
+        }
         let types: Vec<_> =
             args.iter().map(|arg| arg.ty).chain(within.iter().map(|(arg, _)| arg.ty)).collect();
         let call = aggregate::resolve(name, &types)?;
@@ -153,6 +167,7 @@ impl Binder {
             let (descending, nulls_first) = direction(item)?;
             let bound = self.bind_free(&item.expr)?;
             let ty = bound.ty.unwrap_or(Type::Text);
+            check_order(ty)?;
             keys.push((OrderKey { expr: bound.expr, descending, nulls_first }, ty));
         }
         Ok(keys)
@@ -163,7 +178,13 @@ impl Binder {
         &mut self,
         order: &[ast::OrderByExpr],
     ) -> Result<Vec<(Typed, (bool, bool))>, SqlError> {
-        order.iter().map(|item| Ok((self.bind(&item.expr)?, direction(item)?))).collect()
+        let mut keys = Vec::with_capacity(order.len());
+        for item in order {
+            let bound = self.bind(&item.expr)?;
+            check_order(bound.ty.unwrap_or(Type::Text))?;
+            keys.push((bound, direction(item)?));
+        }
+        Ok(keys)
     }
 
     /// Gives the direct arguments of a hypothetical row the types of the values beside them.

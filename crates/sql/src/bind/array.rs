@@ -73,6 +73,9 @@ impl Binder {
         chain: &[AccessExpr],
     ) -> Result<Typed, SqlError> {
         let array = self.bind_free(root)?;
+        if array.ty == Some(Type::Jsonb) {
+            return self.jsonb_subscripts(array, chain);
+        }
         if array.ty.is_some_and(|ty| ty.element().is_none()) {
             let message = format!(
                 "cannot subscript type {} because it does not support subscripting",
@@ -111,6 +114,27 @@ impl Binder {
             }
         }
         self.apply(if slices { "[:]" } else { "[]" }, args)
+    }
+
+    /// Binds `value['key'][1]` of a `jsonb`.
+    fn jsonb_subscripts(&mut self, value: Typed, chain: &[AccessExpr]) -> Result<Typed, SqlError> {
+        let mut args = vec![value];
+        for access in chain {
+            let AccessExpr::Subscript(Subscript::Index { index }) = access else {
+                let message = "jsonb subscript does not support slices";
+                return Err(SqlError::new(state::TYPE_MISMATCH, message));
+            };
+            let bound = self.bind_free(index)?;
+            if !bound.ty.is_some_and(|ty| ty.is_text() || ty.is_integer()) {
+                let ty = bound.ty.map_or("unknown", Type::name);
+                let message = format!("subscript type {ty} is not supported");
+                return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                    .hint("jsonb subscript must be coercible to either integer or text.")
+                    .at(names::expr_position(index)));
+            }
+            args.push(Typed::of(self.coerce(bound, Type::Text, true)?, Type::Text));
+        }
+        self.apply("[]", args)
     }
 
     fn subscript(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {

@@ -1,13 +1,16 @@
 //! Calls of functions: of scalar functions here, of aggregates and window functions by the parts of
 //! the call.
 
+use super::json::makes_json;
 use super::{Binder, Typed};
 use crate::aggregate;
+use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::function::{self, Function};
 use crate::names;
-use crate::types::Type;
+use crate::system;
+use crate::types::{Object, Type};
 use crate::window;
 use sqlparser::ast;
 
@@ -24,6 +27,9 @@ pub(super) struct Parts<'a> {
     pub(super) filter: Option<&'a ast::Expr>,
     pub(super) over: Option<&'a ast::WindowType>,
 }
+
+/// The id of `unknown`, the type of a literal.
+const UNKNOWN: u32 = 705;
 
 impl<'a> Parts<'a> {
     fn of(call: &'a ast::Function) -> Result<Parts<'a>, SqlError> {
@@ -139,7 +145,7 @@ impl Binder {
 
     fn scalar_call(&mut self, parts: &Parts<'_>) -> Result<Typed, SqlError> {
         let name = parts.name.as_str();
-        let is_special = matches!(name, "coalesce" | "make_interval");
+        let is_special = matches!(name, "coalesce" | "make_interval" | "pg_typeof" | "row_to_json");
         let exists = is_special || !function::named(name).is_empty();
         match parts.not_an_aggregate() {
             Some(error) if exists => return Err(error),
@@ -160,7 +166,31 @@ impl Binder {
                 all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
             return Ok(Typed::of(Expr::Coalesce(all), ty));
         }
-        let bound = self.bind_all(&parts.args)?;
+        if name == "row_to_json" {
+            return match parts.args.as_slice() {
+                [arg] => match self.bind_json_argument(arg)? {
+                    (row, true) => Ok(row),
+                    (other, false) => Err(function::missing(name, &[other.ty])),
+                },
+                _ => Err(SqlError::unsupported("row_to_json with several arguments")),
+            };
+        }
+        let mut bound = match makes_json(name) {
+            true => {
+                let bound = parts.args.iter().map(|arg| self.bind_json_argument(arg));
+                bound.map(|bound| bound.map(|(arg, _)| arg)).collect::<Result<_, _>>()?
+            }
+            false => self.bind_all(&parts.args)?,
+        };
+        if let ("pg_typeof", [arg]) = (name, bound.as_slice()) {
+            let (oid, shown) = match self.type_of(arg) {
+                Some(ty) => (ty.oid(), system::format_type(ty.oid().into(), None)),
+                None => (UNKNOWN, "unknown".to_owned()),
+            };
+            let regtype = Expr::Const(Datum::Object(oid, shown.into()));
+            bound.push(Typed::of(regtype, Type::Object(Object::Type)));
+            return self.apply(function::PG_TYPEOF, bound);
+        }
         if matches!(name, "greatest" | "least") {
             let ty = self.meet_all(&name.to_uppercase(), &bound)?.unwrap_or(Type::Text);
             let typed = |expr| Typed::of(expr, ty);
@@ -177,6 +207,12 @@ impl Binder {
     /// Binds NULLIF, whose type is that of its left side if the sides can be compared as they are.
     fn nullif(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let left = args.first().and_then(|left| self.type_of(left));
+        let types: Vec<_> = args.iter().map(|arg| self.type_of(arg)).collect();
+        if let [left, right] = *types
+            && types.iter().flatten().any(|ty| !ty.has_order())
+        {
+            return Err(Self::no_operator("=", left, right));
+        }
         let compared = self.apply("nullif", args)?;
         let is_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
         Ok(match (left, compared.ty) {

@@ -32,6 +32,14 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
         BinaryOperator::PGBitwiseShiftRight => ">>",
         BinaryOperator::PGExp => "^",
         BinaryOperator::AtArrow => "@>",
+        BinaryOperator::Arrow => "->",
+        BinaryOperator::LongArrow => "->>",
+        BinaryOperator::HashArrow => "#>",
+        BinaryOperator::HashLongArrow => "#>>",
+        BinaryOperator::HashMinus => "#-",
+        BinaryOperator::Question => "?",
+        BinaryOperator::QuestionAnd => "?&",
+        BinaryOperator::QuestionPipe => "?|",
         BinaryOperator::ArrowAt => "<@",
         BinaryOperator::PGOverlap => "&&",
         // OPERATOR(pg_catalog.~)
@@ -366,9 +374,10 @@ impl Binder {
             let high = self.compare_rows(Compare::Le, value, high)?;
             return Ok(Expr::And(vec![low, high]));
         }
-        let value = self.bind(value)?;
-        let (low, high) = (self.bind(low)?, self.bind(high)?);
+        // Errors and the types of parameters come from the first comparison first.
+        let (value, low) = (self.bind(value)?, self.bind(low)?);
         let low = self.compare(Compare::Ge, value.clone(), low, ">=")?;
+        let high = self.bind(high)?;
         let high = self.compare(Compare::Le, value, high, "<=")?;
         Ok(Expr::And(vec![low, high]))
     }

@@ -133,6 +133,7 @@ impl Binder {
                 table: None,
                 commit_timestamp: None,
                 row_key: None,
+                is_scalar: false,
             });
         }
         outer.extend(lefts);
@@ -297,6 +298,7 @@ impl Binder {
                         table: None,
                         commit_timestamp: None,
                         row_key: None,
+                        is_scalar: false,
                     };
                     rename(&mut relation, alias.as_ref())?;
                     self.level().relations.push(relation);
@@ -387,6 +389,7 @@ impl Binder {
             table: None,
             commit_timestamp: None,
             row_key: None,
+            is_scalar: false,
         };
         rename(&mut relation, alias)?;
         Ok(relation)

@@ -28,6 +28,10 @@ impl Binder {
             let args = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
             let (function, args, ty) = self.resolve_call(name, args)?;
             bound.push((function, args));
+            if !function.columns.is_empty() {
+                outputs.extend(function.columns.iter().map(|(name, ty)| self.output(name, *ty)));
+                continue;
+            }
             // The column of a single function has the name of its alias.
             let renamed = alias.filter(|_| calls.len() == 1).map(|alias| names::fold(&alias.name));
             outputs.push(self.output(renamed.as_ref().unwrap_or(name), ty));
@@ -38,7 +42,10 @@ impl Binder {
         let ordinality = number.as_ref().map(|output| output.id);
         outputs.extend(number);
         let name = calls.first().map(|(name, _)| name.as_str());
-        let relation = self.derived(&outputs, alias, name)?;
+        let mut relation = self.derived(&outputs, alias, name)?;
+        // A row of one value is that value.
+        relation.is_scalar = matches!(bound.as_slice(), [(function, _)] if function.width() == 1)
+            && ordinality.is_none();
         self.level().relations.push(relation);
         Ok(Rel::Functions(Functions { calls: bound, columns, ordinality }))
     }
@@ -55,6 +62,10 @@ impl Binder {
         args: Vec<Expr>,
         ty: Type,
     ) -> Result<Expr, SqlError> {
+        if function.width() > 1 {
+            let what = format!("{}, which returns several columns, outside FROM", function.name);
+            return Err(SqlError::unsupported(what));
+        }
         let level = self.level();
         let Some(known) = &level.sets else {
             let message = match level.clause {

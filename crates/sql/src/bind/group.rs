@@ -2,6 +2,7 @@
 
 use super::call::Parts;
 use super::query::{named, position};
+use super::types::check_equality;
 use super::{Binder, Item, Typed};
 use crate::aggregate::Aggregate;
 use crate::carried;
@@ -241,6 +242,7 @@ impl Binder {
             return Ok(at);
         }
         let ty = bound.ty.unwrap_or(Type::Text);
+        check_equality(ty).map_err(|error| error.at(names::expr_position(expr)))?;
         let id = self.key_column(&bound.expr, ty, grouping.sets.is_some());
         grouping.keys.push(Key { id, expr: bound.expr, output });
         Ok(grouping.keys.len() - 1)

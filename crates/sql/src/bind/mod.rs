@@ -14,6 +14,7 @@ mod functions;
 mod group;
 mod insert;
 mod items;
+mod json;
 mod lock;
 mod named_args;
 mod on_conflict;

@@ -1,6 +1,7 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
 
 use super::lock::{self, LockClauses, OnLocked, RowLocks};
+use super::types::{check_equality, check_order};
 use super::window::{WindowCall, Windows};
 use super::{Binder, ColumnInfo, Item, Level, Objects, Typed, bind_items};
 use crate::error::{SqlError, state};
@@ -272,6 +273,9 @@ impl Binder {
             let ty = met.ty.unwrap_or(Type::Text);
             types.push(ty);
             outputs.push(Output { id: self.computed(&name_of, ty), name: name_of, unknown: false });
+        }
+        if !all || op != SetOp::Union {
+            types.iter().try_for_each(|ty| check_equality(*ty))?;
         }
         let sides = sides.into_iter().map(|side| self.side(side, &types));
         let sides = sides.collect::<Result<_, _>>()?;
@@ -571,14 +575,17 @@ impl Binder {
                 first_of.push(self.choose(expr, &items, "SELECT DISTINCT ON")?);
             }
         }
-        // What rows are compared by has a type.
+        // What rows are compared by has a type, and that an order.
+        let is_distinct = matches!(distinct, Some(ast::Distinct::Distinct));
         let chosen = sort.iter().map(|(chosen, ..)| chosen).chain(&first_of);
-        let compared: Vec<usize> = match distinct {
-            Some(ast::Distinct::Distinct) => (0..items.len()).collect(),
-            _ => chosen.filter_map(Chosen::output).collect(),
+        let compared: Vec<usize> = match is_distinct {
+            true => (0..items.len()).collect(),
+            false => chosen.filter_map(Chosen::output).collect(),
         };
         for at in compared {
             self.settle(&mut items[at])?;
+            let check = if is_distinct { check_equality } else { check_order };
+            check(items[at].typed.ty.unwrap_or(Type::Text))?;
         }
         let mut sets = self.level().sets.take().unwrap_or_default();
         let mut windows = self.level().windows.take().unwrap_or_default();
@@ -663,7 +670,12 @@ impl Binder {
         };
         Ok(match output {
             Some(at) => Chosen::Output(at),
-            None => Chosen::Computed(self.bind_free(expr)?.expr),
+            None => {
+                let bound = self.bind_free(expr)?;
+                check_order(bound.ty.unwrap_or(Type::Text))
+                    .map_err(|error| error.at(names::expr_position(expr)))?;
+                Chosen::Computed(bound.expr)
+            }
         })
     }
 

@@ -1,6 +1,7 @@
 //! The queries of WITH, recursive ones among them.
 
 use super::query::{Bound, order_of};
+use super::types::check_equality;
 use super::{Binder, NamedQuery, Output};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -182,6 +183,9 @@ impl Binder {
                 return Err(SqlError::new(state::TYPE_MISMATCH, message)
                     .hint("Cast the output of the non-recursive term to the correct type."));
             }
+        }
+        if !union.all {
+            types.iter().try_for_each(|ty| check_equality(*ty))?;
         }
         let recursion = Recursion {
             name: number,

@@ -42,6 +42,8 @@ pub(crate) struct Relation {
     pub(crate) commit_timestamp: Option<ColumnId>,
     /// The id of the row's key.
     pub(crate) row_key: Option<ColumnId>,
+    /// True if its name stands for its only column.
+    pub(crate) is_scalar: bool,
 }
 
 /// A column of a relation.
@@ -126,7 +128,8 @@ impl Binder {
         let commit_timestamp = versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
         let row_key = self.row_keys.then(|| self.computed(ROW_KEY, Type::Bytea));
         let alias = Some(alias.into());
-        Relation { alias, columns, table: Some(table), commit_timestamp, row_key }
+        let is_scalar = false;
+        Relation { alias, columns, table: Some(table), commit_timestamp, row_key, is_scalar }
     }
 
     /// Finds a column by its name, in the innermost query that has it.
@@ -145,6 +148,11 @@ impl Binder {
                 }
                 known = true;
                 found.extend(relation.find(&name, qualifier.is_some()));
+            }
+            if found.is_empty() && qualifier.is_none() {
+                let of_name = |one: &&Relation| one.is_scalar && one.alias.as_ref() == Some(&name);
+                let named = self.levels[level].relations.iter().filter(of_name);
+                found.extend(named.map(|relation| relation.columns[0].id));
             }
             match found.as_slice() {
                 [] => {}

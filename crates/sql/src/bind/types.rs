@@ -9,6 +9,21 @@ use crate::expr::{Arith, Compare, Expr};
 use crate::function;
 use crate::types::{Object, Type};
 
+/// Fails with 42883 for a type whose values are neither equal nor different.
+pub(super) fn check_equality(ty: Type) -> Result<(), SqlError> {
+    if ty.has_order() { Ok(()) } else { Err(function::no_equality(ty)) }
+}
+
+/// Fails with 42883 for a type whose values have no order.
+pub(super) fn check_order(ty: Type) -> Result<(), SqlError> {
+    if ty.has_order() {
+        return Ok(());
+    }
+    let message = format!("could not identify an ordering operator for type {}", ty.name());
+    Err(SqlError::new(state::UNDEFINED_FUNCTION, message)
+        .hint("Use an explicit ordering operator or modify the query."))
+}
+
 impl Binder {
     /// Returns the relation that a literal names, if that is known without a look at the catalog:
     /// by its id, or by a name that was looked up with the tables.
@@ -128,7 +143,11 @@ impl Binder {
         right: Typed,
         shown: &str,
     ) -> Result<(Expr, Expr), SqlError> {
-        Ok(match (self.type_of(&left), self.type_of(&right)) {
+        let types = (self.type_of(&left), self.type_of(&right));
+        if [types.0, types.1].into_iter().flatten().any(|ty| !ty.has_order()) {
+            return Err(Self::no_operator(shown, types.0, types.1));
+        }
+        Ok(match types {
             (None, None) => {
                 (self.coerce(left, Type::Text, false)?, self.coerce(right, Type::Text, false)?)
             }

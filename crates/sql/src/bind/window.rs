@@ -1,6 +1,7 @@
 //! Window functions: OVER, named windows and frames.
 
 use super::call::{Parts, element, polymorphic};
+use super::types::check_equality;
 use super::{Binder, Typed};
 use crate::aggregate::{self, OrderKey};
 use crate::carried;
@@ -206,7 +207,9 @@ impl Binder {
             let mut partition = Vec::with_capacity(partition_by.len());
             for expr in partition_by {
                 let bound = binder.bind_free(expr)?;
-                partition.push((bound.expr, bound.ty.unwrap_or(Type::Text)));
+                let ty = bound.ty.unwrap_or(Type::Text);
+                check_equality(ty)?;
+                partition.push((bound.expr, ty));
             }
             let order = binder.order_keys(order_by)?;
             Ok(Spec { partition, order, frame: None })

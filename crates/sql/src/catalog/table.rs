@@ -327,6 +327,7 @@ impl Table {
     /// Binds the expressions and conditions of its indexes and constraints. Must be called after
     /// every change of these or of its columns.
     pub(crate) fn bind_stored(&mut self) -> Result<(), SqlError> {
+        self.primary.iter().chain(&self.indexes).try_for_each(|index| index.check_keys(self))?;
         let has_text = |index: &Index| !index.expressions.is_empty() || index.predicate.is_some();
         if self.checks.is_empty() && !self.indexes.iter().any(has_text) {
             return Ok(());

@@ -198,7 +198,9 @@ pub(super) async fn set_primary(
     };
     let id = cx.next_id().await?;
     catalog::put_name(cx.txn, &name, id, table.id)?;
-    table.primary = Some(Index::new(id, name, parts, true));
+    let primary = Index::new(id, name, parts, true);
+    primary.check_keys(table)?;
+    table.primary = Some(primary);
     table.settle();
     Ok(())
 }

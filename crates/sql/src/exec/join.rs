@@ -141,6 +141,7 @@ fn write_exactly(datum: &Datum, out: &mut Vec<u8>) {
             out.extend(days.to_be_bytes());
             out.extend(micros.to_be_bytes());
         }
+        Datum::Jsonb(value) => out.extend(value.as_bytes()),
         Datum::Array(array) => array.values().iter().for_each(|value| write_exactly(value, out)),
         _ => {}
     }

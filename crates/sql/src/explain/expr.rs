@@ -121,6 +121,8 @@ fn constant(datum: &Datum) -> String {
         Datum::TimestampTz(_) => Type::TimestampTz,
         Datum::Interval(_) => Type::Interval,
         Datum::Uuid(_) => Type::Uuid,
+        Datum::Json(_) => Type::Json,
+        Datum::Jsonb(_) => Type::Jsonb,
         Datum::Object(_, name) => return format!("'{name}'"),
         Datum::Array(_) => return "'{…}'".to_owned(),
     };

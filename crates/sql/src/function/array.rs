@@ -23,9 +23,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("||", &[ARRAY, ARRAY], Out::Array, cat).lenient(),
     Function::new("||", &[ARRAY, ELEMENT], Out::Array, append).lenient(),
     Function::new("||", &[ELEMENT, ARRAY], Out::Array, prepend).lenient(),
-    Function::new("@>", &[ARRAY, ARRAY], A_BOOL, |args, _| contains(args, 0, 1)),
-    Function::new("<@", &[ARRAY, ARRAY], A_BOOL, |args, _| contains(args, 1, 0)),
-    Function::new("&&", &[ARRAY, ARRAY], A_BOOL, overlaps),
+    Function::new("@>", &[ARRAY, ARRAY], A_BOOL, |args, _| contains(args, 0, 1)).compares(),
+    Function::new("<@", &[ARRAY, ARRAY], A_BOOL, |args, _| contains(args, 1, 0)).compares(),
+    Function::new("&&", &[ARRAY, ARRAY], A_BOOL, overlaps).compares(),
     Function::new("array_cat", &[ARRAY, ARRAY], Out::Array, cat).lenient(),
     Function::new("array_append", &[ARRAY, ELEMENT], Out::Array, append).lenient(),
     Function::new("array_prepend", &[ELEMENT, ARRAY], Out::Array, prepend).lenient(),
@@ -35,11 +35,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("array_ndims", &[ARRAY], AN_INT4, count_dimensions),
     Function::new("array_dims", &[ARRAY], A_TEXT, show_dimensions),
     Function::new("cardinality", &[ARRAY], AN_INT4, cardinality),
-    Function::new("array_position", &[ARRAY, ELEMENT], AN_INT4, position).lenient(),
-    Function::new("array_position", &[ARRAY, ELEMENT, INT4], AN_INT4, position).lenient(),
-    Function::new("array_positions", &[ARRAY, ELEMENT], OF_INTEGERS, positions).lenient(),
-    Function::new("array_remove", &[ARRAY, ELEMENT], Out::Array, remove).lenient(),
-    Function::new("array_replace", &[ARRAY, ELEMENT, ELEMENT], Out::Array, replace).lenient(),
+    Function::new("array_position", &[ARRAY, ELEMENT], AN_INT4, position).lenient().compares(),
+    Function::new("array_position", &[ARRAY, ELEMENT, INT4], AN_INT4, position)
+        .lenient()
+        .compares(),
+    Function::new("array_positions", &[ARRAY, ELEMENT], OF_INTEGERS, positions)
+        .lenient()
+        .compares(),
+    Function::new("array_remove", &[ARRAY, ELEMENT], Out::Array, remove).lenient().compares(),
+    Function::new("array_replace", &[ARRAY, ELEMENT, ELEMENT], Out::Array, replace)
+        .lenient()
+        .compares(),
     Function::new("trim_array", &[ARRAY, INT4], Out::Array, trim),
     Function::new("array_fill", &[ELEMENT, INTEGERS], Out::Array, fill).lenient(),
     Function::new("array_fill", &[ELEMENT, INTEGERS, INTEGERS], Out::Array, fill).lenient(),

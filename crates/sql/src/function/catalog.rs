@@ -13,6 +13,9 @@ use crate::types::{Object, Type};
 use std::sync::Arc;
 
 const ANY: Param = Param::Any;
+const REGTYPE: Param = Param::Of(Type::Object(Object::Type));
+/// `pg_typeof`: the binder adds the type, as a second argument.
+pub(crate) const PG_TYPEOF: &str = "pg_typeof of";
 const TEXTS: Out = Out::Of(Type::Text.array());
 
 const fn object(kind: Object, param: &'static [Param]) -> Function {
@@ -70,6 +73,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     object(Object::Procedure, &[INT8]),
     reads("to_regclass", &[TEXT], Out::Of(Type::Object(Object::Class)), to_class),
     reads("to_regtype", &[TEXT], Out::Of(Type::Object(Object::Type)), to_type),
+    Function::new(PG_TYPEOF, &[ANY, REGTYPE], Out::Of(Type::Object(Object::Type)), |args, _| {
+        Ok(args[1].clone())
+    })
+    .lenient()
+    .stable(),
     reads("pg_get_constraintdef", &[INT4], A_TEXT, constraint_definition),
     reads("pg_get_constraintdef", &[INT4, BOOL], A_TEXT, constraint_definition),
     reads("pg_get_indexdef", &[INT4], A_TEXT, index_definition),

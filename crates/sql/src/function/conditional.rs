@@ -10,9 +10,14 @@ use crate::memory;
 use crate::types::Type;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("nullif", &[Param::Common, Param::Common], Out::Common, nullif).lenient(),
-    Function::new("greatest", &[Param::Common], Out::Common, greatest).variadic().lenient(),
-    Function::new("least", &[Param::Common], Out::Common, least).variadic().lenient(),
+    Function::new("nullif", &[Param::Common, Param::Common], Out::Common, nullif)
+        .lenient()
+        .compares(),
+    Function::new("greatest", &[Param::Common], Out::Common, greatest)
+        .variadic()
+        .lenient()
+        .compares(),
+    Function::new("least", &[Param::Common], Out::Common, least).variadic().lenient().compares(),
     Function::new("concat", &[Param::Any], A_TEXT, concat).variadic().lenient().stable(),
     Function::new("concat_ws", &[TEXT, Param::Any], A_TEXT, concat_ws)
         .variadic()

@@ -10,6 +10,7 @@ mod array;
 mod catalog;
 mod conditional;
 mod encode;
+mod json;
 mod math;
 mod pattern;
 mod regexp;
@@ -22,8 +23,10 @@ mod time;
 mod to_char;
 mod trigonometry;
 
+pub(crate) use catalog::PG_TYPEOF;
+pub(crate) use json::ROW_AS_JSON;
 pub(crate) use pattern::{like, like_range};
-pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, resolve};
+pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
 pub(crate) use time::shifted;
 
 use crate::array::Array;
@@ -77,6 +80,10 @@ pub(crate) struct Function {
     /// True if the value is NULL where an argument is NULL; the kernel is not called then.
     pub(crate) strict: bool,
     pub(crate) volatility: Volatility,
+    /// True if it compares values of the common type.
+    compares: bool,
+    /// The names and types of the columns of its rows, if they have names of their own.
+    pub(crate) columns: &'static [(&'static str, Type)],
     kernel: Kernel,
 }
 
@@ -130,6 +137,8 @@ impl Function {
             result,
             strict: true,
             volatility: Volatility::Immutable,
+            compares: false,
+            columns: &[],
             kernel: Kernel::Value(kernel),
         }
     }
@@ -144,6 +153,11 @@ impl Function {
         Function { kernel: Kernel::Rows(kernel), ..Function::new(name, params, result, no_value) }
     }
 
+    /// Its rows have these columns.
+    const fn columns(self, columns: &'static [(&'static str, Type)]) -> Function {
+        Function { columns, ..self }
+    }
+
     /// Its last parameter may be repeated.
     const fn variadic(self) -> Function {
         Function { variadic: true, ..self }
@@ -152,6 +166,11 @@ impl Function {
     /// It is called with NULLs, too.
     const fn lenient(self) -> Function {
         Function { strict: false, ..self }
+    }
+
+    /// It compares values of the common type, which must have an order.
+    const fn compares(self) -> Function {
+        Function { compares: true, ..self }
     }
 
     const fn stable(self) -> Function {
@@ -204,7 +223,7 @@ impl Function {
 
     /// The number of columns of its rows.
     pub(crate) fn width(&self) -> usize {
-        1
+        self.columns.len().max(1)
     }
 
     /// Returns its rows; its value as the only row if it returns no set. A strict function
@@ -258,7 +277,7 @@ const ALL: [&[Function]; 13] = [
 pub(crate) fn named(name: &str) -> &'static [&'static Function] {
     static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Function>>> = LazyLock::new(|| {
         let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
-        for function in ALL.into_iter().chain(time::ALL).flatten() {
+        for function in ALL.into_iter().chain(json::ALL).chain(time::ALL).flatten() {
             by_name.entry(function.name).or_default().push(function);
         }
         by_name

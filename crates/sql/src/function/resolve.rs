@@ -83,7 +83,18 @@ fn is_preferred(ty: Type) -> bool {
 /// Chooses the form of a function for arguments of these types; `None` for an undetermined one.
 /// Fails with 42883 if no form fits, with 42725 if several fit equally.
 pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlError> {
-    choose(name, named(name), args)
+    let call = choose(name, named(name), args)?;
+    match args.iter().flatten().find(|ty| call.function.compares && !ty.has_order()) {
+        Some(ty) => Err(no_equality(*ty)),
+        None => Ok(call),
+    }
+}
+
+/// Returns the error of a type whose values are neither equal nor different.
+pub(crate) fn no_equality(ty: Type) -> SqlError {
+    let ty = ty.element().unwrap_or(ty).name();
+    let message = format!("could not identify an equality operator for type {ty}");
+    SqlError::new(state::UNDEFINED_FUNCTION, message)
 }
 
 /// Chooses one of some forms.

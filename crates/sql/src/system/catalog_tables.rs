@@ -28,6 +28,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (25, "text", -1, "b", "S"),
     (26, "oid", 4, "b", "N"),
     (701, "float8", 8, "b", "N"),
+    (114, "json", -1, "b", "U"),
     (705, "unknown", -2, "p", "X"),
     (1042, "bpchar", -1, "b", "S"),
     (1043, "varchar", -1, "b", "S"),
@@ -37,6 +38,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (1186, "interval", 16, "b", "T"),
     (1700, "numeric", -1, "b", "N"),
     (2950, "uuid", 16, "b", "U"),
+    (3802, "jsonb", -1, "b", "U"),
 ];
 
 /// Returns the type that a text names, as SQL writes it: `character varying(3)`, `int[]`.
@@ -48,6 +50,18 @@ pub(crate) fn type_written(text: &str) -> Option<u32> {
             type_named(&names::fold(last))
         }
         other => names::data_type(&other).ok().map(Type::oid),
+    }
+}
+
+/// Returns `pg_type`'s name of a type: `int4`, `_int4`.
+pub(crate) fn type_name(ty: Type) -> String {
+    let of = |ty: Type| {
+        let found = TYPES.iter().find(|(oid, ..)| *oid == ty.oid()).map(|(_, name, ..)| *name);
+        found.unwrap_or(ty.name())
+    };
+    match ty {
+        Type::Array(element) => format!("_{}", of(element.ty())),
+        ty => of(ty).to_owned(),
     }
 }
 

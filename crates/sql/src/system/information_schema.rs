@@ -1,7 +1,7 @@
 //! The rows of `information_schema`.
 
 use super::describe::default_of;
-use super::{Rows, SystemContext, Writer};
+use super::{Rows, SystemContext, Writer, type_name};
 use crate::catalog::{Identity, Table};
 use crate::sequence::{Owner, Sequence};
 use crate::types::Type;
@@ -71,18 +71,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::Date => Some(0),
                 _ => None,
             };
-            let udt = match column.ty {
-                Type::Bool => "bool",
-                Type::Int2 => "int2",
-                Type::Int4 => "int4",
-                Type::Int8 => "int8",
-                Type::Float8 => "float8",
-                Type::Varchar(_) => "varchar",
-                Type::Char(_) => "bpchar",
-                Type::Timestamp => "timestamp",
-                Type::TimestampTz => "timestamptz",
-                other => other.name(),
-            };
+            let is_array = matches!(column.ty, Type::Array(_));
             let identity = column.identity.and_then(|_| {
                 let is_its = |owner: Owner| {
                     owner.is_identity && owner.table == table.id && owner.column as usize == at
@@ -98,7 +87,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("ordinal_position", (at as i32 + 1).into()),
                 ("column_default", default_of(context.catalog, column).into()),
                 ("is_nullable", (!column.not_null).into()),
-                ("data_type", column.ty.name().into()),
+                ("data_type", if is_array { "ARRAY" } else { column.ty.name() }.into()),
                 ("character_maximum_length", length.into()),
                 ("numeric_precision", precision.into()),
                 ("numeric_precision_radix", radix.into()),
@@ -106,7 +95,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("datetime_precision", datetime.into()),
                 ("udt_catalog", database.into()),
                 ("udt_schema", "pg_catalog".into()),
-                ("udt_name", udt.into()),
+                ("udt_name", type_name(column.ty).into()),
                 ("dtd_identifier", (at + 1).to_string().into()),
                 ("is_self_referencing", false.into()),
                 ("is_identity", identity.is_some().into()),

@@ -27,7 +27,7 @@ mod shards;
 pub(crate) use activity::SessionSlot;
 pub(crate) use activity::blocking;
 pub use activity::{ServerInfo, Sessions, TransactionName, Waiting};
-pub(crate) use catalog_tables::{type_named, type_written};
+pub(crate) use catalog_tables::{type_name, type_named, type_written};
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
 pub use describe::Catalog;

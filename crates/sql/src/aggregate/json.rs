@@ -1,0 +1,121 @@
+//! JSON arrays of values, and JSON objects of keys and values.
+
+use super::{Accumulator, Function};
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::function::{Out, Param};
+use crate::json::{self, Builder, Event, Style};
+use crate::limits;
+use crate::memory::Held;
+use crate::types::Type;
+use std::sync::Arc;
+
+const ANY: Param = Param::Any;
+/// `json_agg` of whole rows, which begin lines of their own.
+pub(crate) const JSON_AGG_OF_ROWS: &str = "json_agg of rows";
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("json_agg", &[ANY], Out::Of(Type::Json), texts).lenient(),
+    Function::new(JSON_AGG_OF_ROWS, &[ANY], Out::Of(Type::Json), |_| {
+        Box::new(Texts { has_lines: true, ..Texts::default() })
+    })
+    .lenient(),
+    Function::new("json_object_agg", &[ANY, ANY], Out::Of(Type::Json), texts).lenient(),
+    Function::new("jsonb_agg", &[ANY], Out::Of(Type::Jsonb), items).lenient(),
+    Function::new("jsonb_object_agg", &[ANY, ANY], Out::Of(Type::Jsonb), items).lenient(),
+];
+
+fn no_key() -> SqlError {
+    SqlError::new(state::INVALID_PARAMETER, "field name must not be null")
+}
+
+fn texts(_: Type) -> Box<dyn Accumulator> {
+    Box::new(Texts::default())
+}
+
+/// The text of a `json` without its last bracket.
+#[derive(Default)]
+struct Texts {
+    text: String,
+    is_object: bool,
+    /// True if each item but the first begins a line.
+    has_lines: bool,
+}
+
+impl Accumulator for Texts {
+    fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
+        let before = self.text.len();
+        self.is_object = args.len() > 1;
+        self.text.push_str(match (self.text.is_empty(), self.is_object) {
+            (true, true) => "{ ",
+            (true, false) => "[",
+            (false, _) => ", ",
+        });
+        if let [key, _] = args {
+            if key.is_null() {
+                return Err(no_key());
+            }
+            json::write_string(&json::key_of(key)?, &mut self.text);
+            self.text.push_str(" : ");
+        }
+        if let Some(value) = args.last() {
+            let is_array = matches!(value, Datum::Array(_)) && !self.is_object;
+            if (is_array || self.has_lines) && before > 0 {
+                self.text.push_str("\n ");
+            }
+            json::write_json(value, Style::Plain, &mut self.text);
+        }
+        limits::check_value(self.text.len())?;
+        held.add(self.text.len() - before)
+    }
+
+    fn value(&self) -> Result<Datum, SqlError> {
+        if self.text.is_empty() {
+            return Ok(Datum::Null);
+        }
+        let end = if self.is_object { " }" } else { "]" };
+        Ok(Datum::Json(Arc::from(format!("{}{end}", self.text))))
+    }
+}
+
+fn items(_: Type) -> Box<dyn Accumulator> {
+    Box::new(Items::default())
+}
+
+/// A `jsonb` whose end has not come.
+#[derive(Default)]
+struct Items {
+    builder: Option<Builder>,
+    is_object: bool,
+}
+
+impl Accumulator for Items {
+    fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
+        self.is_object = args.len() > 1;
+        let builder = match &mut self.builder {
+            Some(builder) => builder,
+            None => {
+                let builder = self.builder.insert(Builder::default());
+                builder.add(if self.is_object { Event::StartObject } else { Event::StartArray })?;
+                builder
+            }
+        };
+        let before = builder.len();
+        if let [key, _] = args {
+            if key.is_null() {
+                return Err(no_key());
+            }
+            builder.add(Event::ObjectKey(json::key_of(key)?.into()))?;
+        }
+        if let Some(value) = args.last() {
+            builder.add_datum(value)?;
+        }
+        held.add(builder.len() - before + 12)
+    }
+
+    fn value(&self) -> Result<Datum, SqlError> {
+        let Some(mut builder) = self.builder.clone() else { return Ok(Datum::Null) };
+        builder.add(if self.is_object { Event::EndObject } else { Event::EndArray })?;
+        Ok(Datum::Jsonb(builder.finish()?))
+    }
+}
