@@ -66,6 +66,8 @@ fn values() -> Vec<(&'static str, u32, &'static str, Vec<u8>)> {
         ),
         ("date", 1082, "2000-02-29", 59i32.to_be_bytes().to_vec()),
         ("date", 1082, "1999-12-31", (-1i32).to_be_bytes().to_vec()),
+        ("time", 1083, "00:00:01.5", 1_500_000i64.to_be_bytes().to_vec()),
+        ("time", 1083, "24:00:00", DAY_US.to_be_bytes().to_vec()),
         ("timestamp", 1114, "2000-01-02 00:00:01.5", (DAY_US + 1_500_000).to_be_bytes().to_vec()),
         ("json", 114, "{\"a\":  [1.0]}", b"{\"a\":  [1.0]}".to_vec()),
         ("jsonb", 3802, "{\"a\": [1.0]}", b"\x01{\"a\": [1.0]}".to_vec()),
@@ -131,7 +133,7 @@ async fn bytes_that_are_no_value_are_refused() {
     let server = start().await;
     let client = server.client().await;
     client
-        .batch_execute("CREATE TABLE v (id int PRIMARY KEY, b bool, i int8, n numeric, d date, u uuid, s text, j json, k jsonb)")
+        .batch_execute("CREATE TABLE v (id int PRIMARY KEY, b bool, i int8, n numeric, d date, u uuid, s text, j json, k jsonb, t time)")
         .await
         .expect("is made");
     for (column, bytes) in [
@@ -144,6 +146,9 @@ async fn bytes_that_are_no_value_are_refused() {
         ("d", vec![0; 3]),
         ("u", vec![0; 15]),
         ("s", vec![0xff, 0xfe]),
+        ("t", vec![0; 4]),
+        ("t", (DAY_US + 1).to_be_bytes().to_vec()),
+        ("t", (-1i64).to_be_bytes().to_vec()),
         ("j", b"[".to_vec()),
         ("j", vec![b'"', 0xff, b'"']),
         ("k", vec![]),

@@ -3,6 +3,7 @@
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::interval::Interval;
 use crate::limits;
 use crate::memory;
 use crate::number;
@@ -32,6 +33,7 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
         || matches!(
             (from, to),
             (Type::Date, Type::Timestamp | Type::TimestampTz)
+                | (Type::Time, Type::Interval)
                 | (Type::Timestamp, Type::TimestampTz)
         )
 }
@@ -45,6 +47,7 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     is_implicit(from, to)
         || (from.is_number() && to.is_number())
         || (in_time(from) && in_time(to))
+        || matches!((from, to), (Type::Timestamp | Type::TimestampTz | Type::Interval, Type::Time))
         || matches!((from, to), (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json))
         || to.is_text()
 }
@@ -79,6 +82,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         | (same @ Datum::Bytes(_), Type::Bytea)
         | (same @ Datum::Uuid(_), Type::Uuid)
         | (same @ Datum::Date(_), Type::Date)
+        | (same @ Datum::Time(_), Type::Time)
         | (same @ Datum::Timestamp(_), Type::Timestamp)
         | (same @ Datum::TimestampTz(_), Type::TimestampTz)
         | (same @ Datum::Interval(_), Type::Interval)
@@ -172,6 +176,18 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         (Datum::Date(days), Type::TimestampTz) => Datum::TimestampTz(datetime::midnight(days)?),
         (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Date) => {
             Datum::Date(datetime::day_of(us))
+        }
+        (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Time) => {
+            match datetime::is_infinite(us) {
+                true => Datum::Null,
+                false => Datum::Time(us.rem_euclid(datetime::DAY_US)),
+            }
+        }
+        (Datum::Interval(span), Type::Time) => {
+            Datum::Time(span.micros.rem_euclid(datetime::DAY_US))
+        }
+        (Datum::Time(us), Type::Interval) => {
+            Datum::Interval(Interval { micros: us, days: 0, months: 0 })
         }
         (Datum::Timestamp(us), Type::TimestampTz) => Datum::TimestampTz(us),
         (Datum::TimestampTz(us), Type::Timestamp) => Datum::Timestamp(us),

@@ -39,6 +39,8 @@ pub enum Datum {
     Uuid(Uuid),
     /// Days since 2000-01-01.
     Date(i32),
+    /// Microseconds since midnight, up to those of a day.
+    Time(i64),
     /// Microseconds since 2000-01-01 00:00:00, without a zone.
     Timestamp(i64),
     /// Microseconds since 2000-01-01 00:00:00 UTC.
@@ -64,7 +66,7 @@ impl PartialEq for Datum {
             (Int2(a), Int2(b)) => a == b,
             (Int4(a), Int4(b)) | (Date(a), Date(b)) => a == b,
             (Int8(a), Int8(b)) | (Timestamp(a), Timestamp(b)) => a == b,
-            (TimestampTz(a), TimestampTz(b)) => a == b,
+            (Time(a), Time(b)) | (TimestampTz(a), TimestampTz(b)) => a == b,
             (Float8(a), Float8(b)) => a.to_bits() == b.to_bits(),
             (Numeric(a), Numeric(b)) => a.serialize() == b.serialize(),
             (Text(a), Text(b)) => a == b,
@@ -77,8 +79,8 @@ impl PartialEq for Datum {
             (Object(a, x), Object(b, y)) => (a, x) == (b, y),
             (
                 Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float8(_) | Numeric(_) | Text(_)
-                | Bytes(_) | Uuid(_) | Date(_) | Timestamp(_) | TimestampTz(_) | Interval(_)
-                | Json(_) | Jsonb(_) | Array(_) | Object(..),
+                | Bytes(_) | Uuid(_) | Date(_) | Time(_) | Timestamp(_) | TimestampTz(_)
+                | Interval(_) | Json(_) | Jsonb(_) | Array(_) | Object(..),
                 _,
             ) => false,
         }
@@ -110,6 +112,7 @@ impl Datum {
             Datum::Bytes(_) => Type::Bytea,
             Datum::Uuid(_) => Type::Uuid,
             Datum::Date(_) => Type::Date,
+            Datum::Time(_) => Type::Time,
             Datum::Timestamp(_) => Type::Timestamp,
             Datum::TimestampTz(_) => Type::TimestampTz,
             Datum::Interval(_) => Type::Interval,
@@ -144,6 +147,7 @@ impl Datum {
             (Bytes(a), Bytes(b)) => a.cmp(b),
             (Uuid(a), Uuid(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Date(a), Date(b)) => a.cmp(b),
+            (Time(a), Time(b)) => a.cmp(b),
             (Timestamp(a) | TimestampTz(a), Timestamp(b) | TimestampTz(b)) => a.cmp(b),
             (Date(a), Timestamp(b) | TimestampTz(b)) => {
                 crate::datetime::midnight_wide(*a).cmp(&i128::from(*b))

@@ -7,12 +7,14 @@
 //! the statement when there are far too many for its length. What PostgreSQL accepts takes fewer
 //! than one for each token, however deep it is; only errors inside nested alternatives take more.
 
+use crate::function;
 use crate::interrupt;
+use crate::names;
 use crate::parse::is_word;
 use crate::tokens;
 use sqlparser::ast::{
-    BinaryOperator, ColumnOption, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement,
-    UnaryOperator, Value,
+    BinaryOperator, ColumnOption, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    Statement, UnaryOperator, Value,
 };
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -73,6 +75,7 @@ fn is_operator(token: &Token, name: &str) -> bool {
 pub(crate) fn settle(expr: &mut Expr) {
     settle_distinct(expr);
     settle_row(expr);
+    settle_whole_rows(expr);
     separate_signs(expr);
 }
 
@@ -99,6 +102,33 @@ fn settle_row(expr: &mut Expr) {
         _ => None,
     });
     *expr = Expr::Nested(Box::new(Expr::Tuple(parts.collect())));
+}
+
+/// Turns an argument `t.*`, which is a whole row, into a name that the binder reads.
+fn settle_whole_rows(expr: &mut Expr) {
+    let Expr::Function(call) = expr else { return };
+    if !function::takes_rows(&names::function_name(&call.name)) {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    for arg in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = arg
+            && let [part] = name.0.as_slice()
+            && let Some(ident) = part.as_ident()
+        {
+            let name = vec![ident.clone(), Ident::new(WHOLE_ROW)];
+            let row = Expr::CompoundIdentifier(name);
+            *arg = FunctionArg::Unnamed(FunctionArgExpr::Expr(row));
+        }
+    }
+}
+
+/// The name that stands for all columns of a relation.
+const WHOLE_ROW: &str = "*";
+
+/// True for a name that stands for a relation's row.
+pub(crate) fn is_whole_row(parts: &[Ident]) -> bool {
+    matches!(parts, [_, all] if all.quote_style.is_none() && all.value == WHOLE_ROW)
 }
 
 /// Turns an operator that stands for IS [NOT] DISTINCT FROM into what it stands for.
@@ -342,8 +372,9 @@ impl Dialect for Bounded {
         !needs_as(*keyword) && self.postgres.is_column_alias(keyword, parser)
     }
 
+    // Behind another operator, these are signs or begin a comment: `a>-1`, `a ->/* */ 'b'`.
     fn is_custom_operator_part(&self, ch: char) -> bool {
-        self.postgres.is_custom_operator_part(ch)
+        !matches!(ch, '+' | '-' | '*' | '/') && self.postgres.is_custom_operator_part(ch)
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {

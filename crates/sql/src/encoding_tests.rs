@@ -11,7 +11,7 @@ use crate::{key, kv, parse, row};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 
-const TYPES: [Type; 16] = [
+const TYPES: [Type; 17] = [
     Type::Bool,
     Type::Int2,
     Type::Int4,
@@ -22,6 +22,7 @@ const TYPES: [Type; 16] = [
     Type::Bytea,
     Type::Uuid,
     Type::Date,
+    Type::Time,
     Type::Timestamp,
     Type::TimestampTz,
     Type::Interval,
@@ -55,6 +56,7 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
             any::<[u8; 16]>().prop_map(|id| Datum::Uuid(uuid::Uuid::from_bytes(id))).boxed()
         }
         Type::Date => (-700_000i32..2_000_000).prop_map(Datum::Date).boxed(),
+        Type::Time => (0i64..=86_400_000_000).prop_map(Datum::Time).boxed(),
         Type::Timestamp => {
             (-60_000_000_000_000_000i64..200_000_000_000_000_000).prop_map(Datum::Timestamp).boxed()
         }

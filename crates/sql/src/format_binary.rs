@@ -41,7 +41,9 @@ impl Datum {
             Datum::Bytes(bytes) => out.extend(bytes),
             Datum::Uuid(id) => out.extend(id.as_bytes()),
             Datum::Date(days) => out.extend(days.to_be_bytes()),
-            Datum::Timestamp(us) | Datum::TimestampTz(us) => out.extend(us.to_be_bytes()),
+            Datum::Time(us) | Datum::Timestamp(us) | Datum::TimestampTz(us) => {
+                out.extend(us.to_be_bytes())
+            }
             Datum::Interval(Interval { months, days, micros }) => {
                 out.extend(micros.to_be_bytes());
                 out.extend(days.to_be_bytes());
@@ -98,6 +100,11 @@ impl Datum {
                 let is_known = datetime::is_infinite_date(days)
                     || datetime::date_in_range(days.into()).is_some();
                 Datum::Date(is_known.then_some(days).ok_or_else(datetime::date_overflow)?)
+            }
+            Type::Time => {
+                let us = i64::from_be_bytes(fixed(ty, bytes)?);
+                let is_known = (0..=datetime::DAY_US).contains(&us);
+                Datum::Time(is_known.then_some(us).ok_or_else(datetime::time_overflow)?)
             }
             Type::Timestamp => Datum::Timestamp(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),
             Type::TimestampTz => Datum::TimestampTz(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),

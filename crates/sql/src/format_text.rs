@@ -48,6 +48,7 @@ impl Datum {
             }
             Datum::Uuid(id) => _ = write!(out, "{id}"),
             Datum::Date(days) => datetime::date_to_text(*days, out),
+            Datum::Time(us) => datetime::time_to_text(*us, out),
             Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
             Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
             Datum::Interval(interval) => _ = write!(out, "{interval}"),
@@ -114,6 +115,7 @@ impl Datum {
             Type::Bytea => Datum::Bytes(bytea(text).ok_or_else(bad)?),
             Type::Uuid => Datum::Uuid(uuid::Uuid::try_parse(trimmed).map_err(|_| bad())?),
             Type::Date => Datum::Date(datetime::date_from_text(text)?),
+            Type::Time => Datum::Time(datetime::time_from_text(text)?),
             Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
             Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
             Type::Interval => Datum::Interval(Interval::from_text(text)?),

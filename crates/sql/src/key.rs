@@ -51,7 +51,9 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
         Datum::Bool(b) => out.push(if *b { TRUE } else { FALSE }),
         Datum::Int2(n) => write_integer((*n).into(), out),
         Datum::Int4(n) | Datum::Date(n) => write_integer((*n).into(), out),
-        Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => write_integer(*n, out),
+        Datum::Int8(n) | Datum::Time(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
+            write_integer(*n, out)
+        }
         Datum::Float8(x) => {
             out.push(FLOAT);
             out.extend(float_bits(*x).to_be_bytes());
@@ -256,6 +258,7 @@ impl<'a> Reader<'a> {
                     Type::Int4 => Datum::Int4(n.try_into().map_err(|_| wrong())?),
                     Type::Date => Datum::Date(n.try_into().map_err(|_| wrong())?),
                     Type::Int8 => Datum::Int8(n),
+                    Type::Time => Datum::Time(n),
                     Type::Timestamp => Datum::Timestamp(n),
                     Type::TimestampTz => Datum::TimestampTz(n),
                     _ => return Err(wrong()),

@@ -140,7 +140,11 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         }
         DataType::Timestamp(..) | DataType::TimestampNtz(_) => Type::TimestampTz,
         DataType::Custom(name, _) if function_name(name) == "timestamptz" => Type::TimestampTz,
-        DataType::Time(..) => return Err(SqlError::unsupported("the type time")),
+        DataType::Time(Some(0..6), _) => {
+            return Err(SqlError::unsupported("a time with a precision"));
+        }
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::Time,
+        DataType::Time(..) => return Err(SqlError::unsupported("the type time with time zone")),
         DataType::JSON => Type::Json,
         DataType::JSONB => Type::Jsonb,
         DataType::Interval { fields: None, precision: None } => Type::Interval,
@@ -181,7 +185,7 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         }
         other => {
             return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))
-                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, interval, json, jsonb."));
+                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, time, interval, json, jsonb."));
         }
     })
 }

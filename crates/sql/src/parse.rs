@@ -174,7 +174,7 @@ fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
 }
 
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
-    Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| {
+    Tokenizer::new(&Bounded::of(&[]), sql).tokenize_with_location().map_err(|e| {
         let error =
             SqlError::new(state::SYNTAX, e.message.to_lowercase()).at(names::place(e.location));
         names::settle_position(error, sql)

@@ -134,7 +134,7 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         Datum::Bool(b) => out.push(u8::from(*b)),
         Datum::Int2(n) => write_signed((*n).into(), out),
         Datum::Int4(n) | Datum::Date(n) => write_signed((*n).into(), out),
-        Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
+        Datum::Int8(n) | Datum::Time(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
             write_signed((*n).into(), out)
         }
         Datum::Float8(x) => out.extend(x.to_le_bytes()),
@@ -315,6 +315,7 @@ impl<'a> Source<'a> {
             Type::Int4 => Datum::Int4(self.signed()?.try_into().map_err(wrong)?),
             Type::Date => Datum::Date(self.signed()?.try_into().map_err(wrong)?),
             Type::Int8 => Datum::Int8(self.signed()?.try_into().map_err(wrong)?),
+            Type::Time => Datum::Time(self.signed()?.try_into().map_err(wrong)?),
             Type::Timestamp => Datum::Timestamp(self.signed()?.try_into().map_err(wrong)?),
             Type::TimestampTz => Datum::TimestampTz(self.signed()?.try_into().map_err(wrong)?),
             Type::Float8 => {

@@ -13,12 +13,22 @@ use std::task::Poll;
 
 /// The stack that one level of a statement or plan may take, in bytes.
 const LEVEL_BYTES: usize = 32 << 10;
+/// The stack that a level of a recursion over a value leaves to what it calls, in bytes.
+const RED_ZONE_BYTES: usize = 128 << 10;
+/// The stack that such a recursion takes at a time, in bytes.
+const GROWTH_BYTES: usize = 2 << 20;
 /// The depth of statements for which the stack of any thread suffices.
 const SHALLOW: usize = 40;
 
 /// Calls `f` with so many bytes of stack: on the thread's own stack if that has as much left.
 pub(crate) fn with_bytes<T>(bytes: usize, f: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(bytes, bytes, f)
+}
+
+/// Calls `f`, one level of a recursion over a value: its frames are small, and the stack grows by
+/// a large part at a time.
+pub(crate) fn level<T>(f: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(RED_ZONE_BYTES, GROWTH_BYTES, f)
 }
 
 /// Calls `f` with stack for so many levels.

@@ -29,6 +29,8 @@ pub enum Type {
     Uuid,
     /// `date`
     Date,
+    /// `time without time zone`
+    Time,
     /// `timestamp without time zone`
     Timestamp,
     /// `timestamp with time zone`
@@ -106,7 +108,7 @@ impl Element {
 }
 
 /// The types that arrays have as elements: object id, the array's object id, and its name.
-pub(crate) const ARRAYS: [(u32, u32, &str); 17] = [
+pub(crate) const ARRAYS: [(u32, u32, &str); 18] = [
     (16, 1000, "boolean[]"),
     (17, 1001, "bytea[]"),
     (20, 1016, "bigint[]"),
@@ -118,6 +120,7 @@ pub(crate) const ARRAYS: [(u32, u32, &str); 17] = [
     (1042, 1014, "character[]"),
     (1043, 1015, "character varying[]"),
     (1082, 1182, "date[]"),
+    (1083, 1183, "time without time zone[]"),
     (1114, 1115, "timestamp without time zone[]"),
     (1184, 1185, "timestamp with time zone[]"),
     (1186, 1187, "interval[]"),
@@ -171,6 +174,7 @@ impl Type {
             Type::Char(_) => 1042,
             Type::Varchar(_) => 1043,
             Type::Date => 1082,
+            Type::Time => 1083,
             Type::Timestamp => 1114,
             Type::TimestampTz => 1184,
             Type::Interval => 1186,
@@ -201,6 +205,7 @@ impl Type {
             1042 => Type::Char(0),
             1043 => Type::Varchar(None),
             1082 => Type::Date,
+            1083 => Type::Time,
             1114 => Type::Timestamp,
             1184 => Type::TimestampTz,
             1186 => Type::Interval,
@@ -259,6 +264,7 @@ impl Type {
             Type::Bytea => "bytea",
             Type::Uuid => "uuid",
             Type::Date => "date",
+            Type::Time => "time without time zone",
             Type::Timestamp => "timestamp without time zone",
             Type::TimestampTz => "timestamp with time zone",
             Type::Interval => "interval",
@@ -276,7 +282,7 @@ impl Type {
             Type::Bool => 1,
             Type::Int2 => 2,
             Type::Int4 | Type::Date | Type::Object(_) => 4,
-            Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => 8,
+            Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::TimestampTz => 8,
             Type::Uuid | Type::Interval => 16,
             _ => -1,
         }

@@ -5,7 +5,6 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{Out, Param};
 use crate::json::{self, Builder, Event, Style};
-use crate::limits;
 use crate::memory::Held;
 use crate::types::Type;
 use std::sync::Arc;
@@ -60,12 +59,11 @@ impl Accumulator for Texts {
         }
         if let Some(value) = args.last() {
             let is_array = matches!(value, Datum::Array(_)) && !self.is_object;
-            if (is_array || self.has_lines) && before > 0 {
+            if (is_array || self.has_lines && !value.is_null()) && before > 0 {
                 self.text.push_str("\n ");
             }
-            json::write_json(value, Style::Plain, &mut self.text);
+            json::write_json(value, Style::Plain, &mut self.text)?;
         }
-        limits::check_value(self.text.len())?;
         held.add(self.text.len() - before)
     }
 

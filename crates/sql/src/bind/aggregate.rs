@@ -1,7 +1,6 @@
 //! Aggregates of a query.
 
 use super::call::{Parts, element};
-use super::json::makes_json;
 use super::query::direction;
 use super::types::{check_equality, check_order};
 use super::{Binder, Typed};
@@ -90,11 +89,11 @@ impl Binder {
             return Err(SqlError::new(state::WRONG_OBJECT, message));
         }
         let mut args = Vec::with_capacity(parts.args.len());
-        let (makes_json, mut of_rows) = (makes_json(name), false);
+        let (takes_rows, mut of_rows) = (crate::function::takes_rows(name), false);
         for arg in &parts.args {
-            args.push(match makes_json {
+            args.push(match takes_rows {
                 true => {
-                    let (arg, is_row) = self.bind_json_argument(arg)?;
+                    let (arg, is_row) = self.bind_row_argument(name, arg)?;
                     of_rows |= is_row;
                     arg
                 }

@@ -125,7 +125,7 @@ impl Binder {
                 return Err(SqlError::new(state::TYPE_MISMATCH, message));
             };
             let bound = self.bind_free(index)?;
-            if !bound.ty.is_some_and(|ty| ty.is_text() || ty.is_integer()) {
+            if !bound.ty.is_some_and(|ty| ty.is_text() || matches!(ty, Type::Int2 | Type::Int4)) {
                 let ty = bound.ty.map_or("unknown", Type::name);
                 let message = format!("subscript type {ty} is not supported");
                 return Err(SqlError::new(state::TYPE_MISMATCH, message)

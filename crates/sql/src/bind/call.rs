@@ -1,7 +1,6 @@
 //! Calls of functions: of scalar functions here, of aggregates and window functions by the parts of
 //! the call.
 
-use super::json::makes_json;
 use super::{Binder, Typed};
 use crate::aggregate;
 use crate::datum::Datum;
@@ -156,8 +155,8 @@ impl Binder {
             }
             None => {}
         }
-        if matches!(name, "current_time" | "localtime" | "make_time") {
-            return Err(SqlError::unsupported(format!("{name}, since there is no type time")));
+        if name == "current_time" {
+            return Err(SqlError::unsupported("current_time, since its zone has no type"));
         }
         if name == "coalesce" {
             let all = self.without_sets("COALESCE", |binder| binder.bind_all(&parts.args))?;
@@ -168,16 +167,19 @@ impl Binder {
         }
         if name == "row_to_json" {
             return match parts.args.as_slice() {
-                [arg] => match self.bind_json_argument(arg)? {
+                [arg] => match self.bind_row_argument(name, arg)? {
                     (row, true) => Ok(row),
+                    (Typed { expr: Expr::Const(Datum::Null), .. }, _) => {
+                        Ok(Typed::of(Expr::Const(Datum::Null), Type::Json))
+                    }
                     (other, false) => Err(function::missing(name, &[other.ty])),
                 },
                 _ => Err(SqlError::unsupported("row_to_json with several arguments")),
             };
         }
-        let mut bound = match makes_json(name) {
+        let mut bound = match function::takes_rows(name) {
             true => {
-                let bound = parts.args.iter().map(|arg| self.bind_json_argument(arg));
+                let bound = parts.args.iter().map(|arg| self.bind_row_argument(name, arg));
                 bound.map(|bound| bound.map(|(arg, _)| arg)).collect::<Result<_, _>>()?
             }
             false => self.bind_all(&parts.args)?,

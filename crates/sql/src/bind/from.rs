@@ -134,7 +134,14 @@ impl Binder {
                 commit_timestamp: None,
                 row_key: None,
                 is_scalar: false,
+                is_optional: false,
             });
+        }
+        for relation in lefts.iter_mut().filter(|_| matches!(side, Side::Right | Side::Full)) {
+            relation.is_optional = true;
+        }
+        for relation in rights.iter_mut().filter(|_| matches!(side, Side::Left | Side::Full)) {
+            relation.is_optional = true;
         }
         outer.extend(lefts);
         outer.extend(rights);
@@ -299,6 +306,7 @@ impl Binder {
                         commit_timestamp: None,
                         row_key: None,
                         is_scalar: false,
+                        is_optional: false,
                     };
                     rename(&mut relation, alias.as_ref())?;
                     self.level().relations.push(relation);
@@ -390,6 +398,7 @@ impl Binder {
             commit_timestamp: None,
             row_key: None,
             is_scalar: false,
+            is_optional: false,
         };
         rename(&mut relation, alias)?;
         Ok(relation)

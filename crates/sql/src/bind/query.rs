@@ -454,6 +454,13 @@ impl Binder {
         let mut count = |expr: Option<&ast::Expr>, clause: &str| {
             let Some(expr) = expr else { return Ok(None) };
             let bound = self.bind(expr)?;
+            if let Some(ty) = self.type_of(&bound).filter(|ty| !ty.is_number()) {
+                let name = ty.name();
+                let message = format!("argument of {clause} must be type bigint, not type {name}");
+                return Err(
+                    SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(expr))
+                );
+            }
             let count = self.coerce(bound, Type::Int8, false)?;
             let (mut varies, query) = (false, self.levels.len() - 2);
             count.each_column(&mut |id| varies |= self.columns[id].level == query);

@@ -44,6 +44,8 @@ pub(crate) struct Relation {
     pub(crate) row_key: Option<ColumnId>,
     /// True if its name stands for its only column.
     pub(crate) is_scalar: bool,
+    /// True if an outer join returns rows without one of its own.
+    pub(crate) is_optional: bool,
 }
 
 /// A column of a relation.
@@ -128,8 +130,15 @@ impl Binder {
         let commit_timestamp = versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
         let row_key = self.row_keys.then(|| self.computed(ROW_KEY, Type::Bytea));
         let alias = Some(alias.into());
-        let is_scalar = false;
-        Relation { alias, columns, table: Some(table), commit_timestamp, row_key, is_scalar }
+        Relation {
+            alias,
+            columns,
+            table: Some(table),
+            commit_timestamp,
+            row_key,
+            is_scalar: false,
+            is_optional: false,
+        }
     }
 
     /// Finds a column by its name, in the innermost query that has it.
@@ -148,11 +157,6 @@ impl Binder {
                 }
                 known = true;
                 found.extend(relation.find(&name, qualifier.is_some()));
-            }
-            if found.is_empty() && qualifier.is_none() {
-                let of_name = |one: &&Relation| one.is_scalar && one.alias.as_ref() == Some(&name);
-                let named = self.levels[level].relations.iter().filter(of_name);
-                found.extend(named.map(|relation| relation.columns[0].id));
             }
             match found.as_slice() {
                 [] => {}
@@ -185,6 +189,14 @@ impl Binder {
             if known && qualifier.is_some() {
                 break;
             }
+        }
+        // The name of a relation stands for its row, where no query has such a column.
+        let levels = self.levels.iter().rev().filter(|_| qualifier.is_none());
+        let mut rows = levels.flat_map(|level| &level.relations);
+        let of_name = |one: &&Relation| one.is_scalar && one.alias.as_ref() == Some(&name);
+        if let Some(relation) = rows.find(of_name) {
+            let id = relation.columns[0].id;
+            return Ok(Typed::of(Expr::Column(id), self.columns[id].ty));
         }
         Err(self.missing(qualifier, &name).at(names::position(ident)))
     }

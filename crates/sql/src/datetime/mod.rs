@@ -5,7 +5,7 @@ pub(crate) mod civil;
 mod read;
 
 pub(crate) use civil::Civil;
-pub(crate) use read::{date_from_text, timestamp_from_text, zone_offset_s};
+pub(crate) use read::{date_from_text, time_from_text, timestamp_from_text, zone_offset_s};
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -72,6 +72,11 @@ pub(crate) fn date_overflow() -> SqlError {
     SqlError::new(state::DATETIME_OVERFLOW, "date out of range")
 }
 
+/// Returns the error of a time of the day that is out of range.
+pub(crate) fn time_overflow() -> SqlError {
+    SqlError::new(state::DATETIME_OVERFLOW, "time out of range")
+}
+
 /// Returns midnight of a day, to compare it with timestamps; infinity beyond all of them.
 pub(crate) fn midnight_wide(days: i32) -> i128 {
     match days {
@@ -123,6 +128,22 @@ pub(crate) fn date_to_text(days: i32, out: &mut String) {
     }
 }
 
+/// Renders a time of the day as `07:08:09.123456`.
+pub(crate) fn time_to_text(us: i64, out: &mut String) {
+    let seconds = us / 1_000_000;
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let _ = write!(out, "{hour:02}:{minute:02}:{second:02}");
+    write_fraction(us % 1_000_000, out);
+}
+
+/// Writes a part of a second without the zeros at its end.
+fn write_fraction(micros: i64, out: &mut String) {
+    if micros > 0 {
+        let digits = format!("{micros:06}");
+        let _ = write!(out, ".{}", digits.trim_end_matches('0'));
+    }
+}
+
 /// Renders a timestamp as `2024-05-06 07:08:09.123456`, with `+00` if it has a zone.
 pub(crate) fn timestamp_to_text(us: i64, zone: bool, out: &mut String) {
     if is_infinite(us) {
@@ -132,10 +153,7 @@ pub(crate) fn timestamp_to_text(us: i64, zone: bool, out: &mut String) {
     let Civil { year, month, day, hour, minute, second, micros } = Civil::of(us);
     with_era(year, out, |out| {
         let _ = write!(out, "-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}");
-        if micros > 0 {
-            let digits = format!("{micros:06}");
-            let _ = write!(out, ".{}", digits.trim_end_matches('0'));
-        }
+        write_fraction(micros, out);
         if zone {
             out.push_str("+00");
         }

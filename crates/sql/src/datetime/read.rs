@@ -82,6 +82,33 @@ pub(crate) fn timestamp_from_text(text: &str, zoned: bool) -> Result<i64, SqlErr
     timestamp_in_range(us).ok_or_else(|| out_of_range("timestamp", text))
 }
 
+/// Parses a time of the day; ignores a date before it and a zone behind it, as PostgreSQL does.
+pub(crate) fn time_from_text(text: &str) -> Result<i64, SqlError> {
+    let lower = text.trim().to_ascii_lowercase();
+    if lower == "allballs" {
+        return Ok(0);
+    }
+    refuse_relative("time", &lower)?;
+    time_of_day(&lower).map_err(|failure| error("time", text, &failure))
+}
+
+fn time_of_day(text: &str) -> Result<i64, Failure> {
+    const HALF_US: i64 = DAY_US / 2;
+    let halves = [("am", 0), ("pm", HALF_US)];
+    let half = halves.iter().find_map(|(name, from)| Some((text.strip_suffix(name)?, *from)));
+    let text = half.map_or(text, |(rest, _)| rest.trim_end());
+    let date = text.split([' ', 't']).next().filter(|first| !first.contains(':'));
+    let within = match date.is_some_and(|date| date.contains(['-', '/'])) {
+        true => parts(text)?.within,
+        false => clock(text.strip_prefix('t').unwrap_or(text))?.ok_or(Failure::Syntax)?.0,
+    };
+    match half {
+        None => Ok(within),
+        Some(_) if within >= HALF_US + DAY_US / 24 => Err(Failure::Field),
+        Some((_, from)) => Ok(within % HALF_US + from),
+    }
+}
+
 /// Reads a text in lower case.
 fn parts(text: &str) -> Result<Parts, Failure> {
     let (mut rest, mut before_christ) = (text.to_owned(), false);
@@ -102,6 +129,15 @@ fn parts(text: &str) -> Result<Parts, Failure> {
     let at = rest.find([' ', 't']).unwrap_or(rest.len());
     let (day, clock) = (&rest[..at], rest.get(at + 1..).unwrap_or("").trim());
     let days = days(day, before_christ)?;
+    let (within, offset_s) = self::clock(clock)?.unwrap_or((0, 0));
+    Ok(Parts { days, within, offset_s })
+}
+
+/// Reads the time of a day and the offset of a zone behind it, in seconds; `None` for neither.
+fn clock(clock: &str) -> Result<Option<(i64, i64)>, Failure> {
+    if clock.is_empty() {
+        return Ok(None);
+    }
     let zone_at = clock
         .find(|c: char| c.is_ascii_alphabetic() || matches!(c, '+' | '-' | ' '))
         .unwrap_or(clock.len());
@@ -114,7 +150,7 @@ fn parts(text: &str) -> Result<Parts, Failure> {
             false => Failure::Syntax,
         }
     })?;
-    Ok(Parts { days, within, offset_s })
+    Ok(Some((within, offset_s)))
 }
 
 /// Returns a text with its date in numbers, `1999-01-08` for `january 8, 1999`; `None` unless it

@@ -117,6 +117,7 @@ fn constant(datum: &Datum) -> String {
         Datum::Text(_) => Type::Text,
         Datum::Bytes(_) => Type::Bytea,
         Datum::Date(_) => Type::Date,
+        Datum::Time(_) => Type::Time,
         Datum::Timestamp(_) => Type::Timestamp,
         Datum::TimestampTz(_) => Type::TimestampTz,
         Datum::Interval(_) => Type::Interval,

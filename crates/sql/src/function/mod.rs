@@ -24,7 +24,7 @@ mod to_char;
 mod trigonometry;
 
 pub(crate) use catalog::PG_TYPEOF;
-pub(crate) use json::ROW_AS_JSON;
+pub(crate) use json::{ROW_AS_JSON, makes_json, takes_rows};
 pub(crate) use pattern::{like, like_range};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
 pub(crate) use time::shifted;
@@ -301,6 +301,7 @@ pub(crate) mod of {
     pub(crate) const NUMERIC: Param = Param::Of(Type::Numeric(None));
     pub(crate) const TEXT: Param = Param::Of(Type::Text);
     pub(crate) const INTERVAL: Param = Param::Of(Type::Interval);
+    pub(crate) const TIME: Param = Param::Of(Type::Time);
     pub(crate) const TIMESTAMP: Param = Param::Of(Type::Timestamp);
     pub(crate) const TIMESTAMPTZ: Param = Param::Of(Type::TimestampTz);
 
@@ -313,6 +314,7 @@ pub(crate) mod of {
     pub(crate) const AN_INT8: Out = Out::Of(Type::Int8);
     pub(crate) const A_NUMERIC: Out = Out::Of(Type::Numeric(None));
     pub(crate) const A_TEXT: Out = Out::Of(Type::Text);
+    pub(crate) const A_TIME: Out = Out::Of(Type::Time);
     pub(crate) const A_TIMESTAMP: Out = Out::Of(Type::Timestamp);
     pub(crate) const A_TIMESTAMPTZ: Out = Out::Of(Type::TimestampTz);
     pub(crate) const AN_INTERVAL: Out = Out::Of(Type::Interval);

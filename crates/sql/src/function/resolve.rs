@@ -69,7 +69,7 @@ fn category(ty: Type) -> Category {
         Type::Bool => Category::Boolean,
         ty if ty.is_number() => Category::Numeric,
         ty if ty.is_text() => Category::Text,
-        Type::Date | Type::Timestamp | Type::TimestampTz => Category::Time,
+        Type::Date | Type::Time | Type::Timestamp | Type::TimestampTz => Category::Time,
         Type::Interval => Category::Span,
         _ => Category::Other,
     }

@@ -1,7 +1,7 @@
 //! Builds a `jsonb` from events, or from values that are one already.
 
 use super::value::{ARRAY, FALSE, Jsonb, NULL, NUMBER, Node, OBJECT, STRING, TRUE, order_of_keys};
-use super::{Event, Style, number, read, write_json};
+use super::{DEEPEST, Event, Style, number, read, write_json};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interrupt;
@@ -25,6 +25,8 @@ pub(crate) struct Builder {
 struct Open {
     start: usize,
     parts: Parts,
+    /// The levels inside it.
+    depth: usize,
 }
 
 #[derive(Clone)]
@@ -60,14 +62,8 @@ impl Builder {
                 }
                 return Ok(());
             }
-            Event::StartArray => {
-                self.start(Parts::Items(Vec::new()));
-                return Ok(());
-            }
-            Event::StartObject => {
-                self.start(Parts::Members(Vec::new()));
-                return Ok(());
-            }
+            Event::StartArray => return self.start(Parts::Items(Vec::new())),
+            Event::StartObject => return self.start(Parts::Members(Vec::new())),
             Event::EndArray | Event::EndObject => self.end(),
             Event::Eof => return Ok(()),
         }
@@ -76,7 +72,10 @@ impl Builder {
 
     /// Adds a value that is built already.
     pub(crate) fn add_node(&mut self, node: Node<'_>) -> Result<(), SqlError> {
+        interrupt::step();
+        self.check_depth(node.depth())?;
         self.bytes.extend_from_slice(node.bytes());
+        self.deepen(node.depth());
         self.ended()
     }
 
@@ -92,7 +91,7 @@ impl Builder {
             return self.add_node(value.root());
         }
         let mut text = String::new();
-        write_json(datum, Style::Plain, &mut text);
+        write_json(datum, Style::Plain, &mut text)?;
         for event in read::events(&text) {
             self.add(event?)?;
         }
@@ -123,13 +122,22 @@ impl Builder {
         (self.bytes.len() - self.open.last().map_or(0, |open| open.start)) as u32
     }
 
-    fn start(&mut self, parts: Parts) {
-        self.open.push(Open { start: self.bytes.len(), parts });
+    fn start(&mut self, parts: Parts) -> Result<(), SqlError> {
+        self.open.push(Open { start: self.bytes.len(), parts, depth: 0 });
+        self.check_depth(0)
+    }
+
+    /// Fails with 54001 if there are too many levels inside those that are open.
+    fn check_depth(&self, inside: usize) -> Result<(), SqlError> {
+        match self.open.len() + inside {
+            0..=DEEPEST => Ok(()),
+            _ => Err(limits::too_deep("Arrays and objects of JSON inside each other", DEEPEST)),
+        }
     }
 
     /// Writes the table of the innermost array or object.
     fn end(&mut self) {
-        let Some(Open { start, parts }) = self.open.pop() else { return };
+        let Some(Open { start, parts, depth }) = self.open.pop() else { return };
         let (count, tag) = match parts {
             Parts::Items(ends) => {
                 ends.iter().for_each(|end| self.bytes.extend(end.to_le_bytes()));
@@ -150,7 +158,16 @@ impl Builder {
             }
         };
         self.bytes.extend((count as u32).to_le_bytes());
+        self.bytes.extend((depth as u16 + 1).to_le_bytes());
         self.bytes.push(tag);
+        self.deepen(depth + 1);
+    }
+
+    /// Notes the levels of a value in what it is part of.
+    fn deepen(&mut self, levels: usize) {
+        if let Some(open) = self.open.last_mut() {
+            open.depth = open.depth.max(levels);
+        }
     }
 
     /// Notes the end of a value in what it is part of.

@@ -1,9 +1,10 @@
 //! Writes values of SQL as JSON.
 
-use crate::array::Array;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::interrupt;
+use crate::limits;
 use crate::types::Type;
 use std::fmt::Write;
 
@@ -17,46 +18,55 @@ pub(crate) enum Style {
 }
 
 /// Appends a value as JSON: numbers and truth values as they are, JSON as it is, arrays as arrays,
-/// times in ISO 8601, all else as a string.
-pub(crate) fn write_json(datum: &Datum, style: Style, out: &mut String) {
+/// times in ISO 8601, all else as a string. Fails with 54000 if the text becomes too large.
+pub(crate) fn write_json(datum: &Datum, style: Style, out: &mut String) -> Result<(), SqlError> {
     match datum {
         Datum::Null => out.push_str("null"),
         Datum::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Datum::Float8(x) if !x.is_finite() => quoted(datum, out),
+        Datum::Float8(x) if !x.is_finite() => write_string(&text_of(datum), out),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float8(_) | Datum::Numeric(_) => {
             datum.write_text(Type::Text, out);
         }
         Datum::Json(text) => out.push_str(text),
         Datum::Jsonb(_) => _ = datum.write_text(Type::Jsonb, out),
-        Datum::Array(array) => write_array(array, style, out),
-        Datum::Timestamp(us) | Datum::TimestampTz(us) if !datetime::is_infinite(*us) => {
-            let mut text = String::new();
-            datum.write_text(Type::Text, &mut text);
-            let has_zone = matches!(datum, Datum::TimestampTz(_));
-            // `2024-05-01 10:00:00+00`, perhaps with BC behind it, becomes
-            // `2024-05-01T10:00:00+00:00`.
-            let text = text.replacen(' ', "T", 1);
-            write_string(&if has_zone { text.replacen("+00", "+00:00", 1) } else { text }, out);
+        Datum::Array(array) => {
+            let lengths: Vec<usize> = array.dimensions().iter().map(|dim| dim.length).collect();
+            match lengths.is_empty() {
+                true => out.push_str("[]"),
+                false => write_dimension(array.values(), &lengths, style, out)?,
+            }
         }
         Datum::Text(text) => write_string(text, out),
-        _ => quoted(datum, out),
+        _ => write_string(&text_of(datum), out),
     }
+    limits::check_value(out.len())
 }
 
-fn quoted(datum: &Datum, out: &mut String) {
-    write_string(&datum.to_text(Type::Text).unwrap_or_default(), out);
-}
-
-fn write_array(array: &Array, style: Style, out: &mut String) {
-    let lengths: Vec<usize> = array.dimensions().iter().map(|dim| dim.length).collect();
-    if lengths.is_empty() {
-        return out.push_str("[]");
+/// Returns the text of a value in JSON: times in ISO 8601, `2024-05-01T10:00:00+00:00`.
+fn text_of(datum: &Datum) -> String {
+    let mut text = datum.to_text(Type::Text).unwrap_or_default();
+    let (us, has_zone) = match datum {
+        Datum::Timestamp(us) => (*us, false),
+        Datum::TimestampTz(us) => (*us, true),
+        _ => return text,
+    };
+    if !datetime::is_infinite(us) {
+        text = text.replacen(' ', "T", 1);
+        // Perhaps with BC behind it.
+        if has_zone {
+            text = text.replacen("+00", "+00:00", 1);
+        }
     }
-    write_dimension(array.values(), &lengths, style, out);
+    text
 }
 
 /// Writes the elements of the outermost of some dimensions in brackets.
-fn write_dimension(values: &[Datum], lengths: &[usize], style: Style, out: &mut String) {
+fn write_dimension(
+    values: &[Datum],
+    lengths: &[usize],
+    style: Style,
+    out: &mut String,
+) -> Result<(), SqlError> {
     let size = values.len() / lengths[0].max(1);
     out.push('[');
     for (at, part) in values.chunks(size.max(1)).enumerate() {
@@ -64,26 +74,24 @@ fn write_dimension(values: &[Datum], lengths: &[usize], style: Style, out: &mut 
             out.push_str(if style == Style::Lines { ",\n " } else { "," });
         }
         match lengths.len() {
-            1 => write_json(&part[0], Style::Plain, out),
-            _ => write_dimension(part, &lengths[1..], Style::Plain, out),
+            1 => write_json(&part[0], Style::Plain, out)?,
+            _ => write_dimension(part, &lengths[1..], Style::Plain, out)?,
         }
     }
     out.push(']');
+    Ok(())
 }
 
 /// Returns the key of an object that a value becomes. Fails with 22023 for an array or JSON.
 pub(crate) fn key_of(datum: &Datum) -> Result<String, SqlError> {
-    if matches!(datum, Datum::Array(_) | Datum::Json(_) | Datum::Jsonb(_)) {
-        let message = "key value must be scalar, not array, composite, or json";
-        return Err(SqlError::new(state::INVALID_PARAMETER, message));
+    match datum {
+        Datum::Array(_) | Datum::Json(_) | Datum::Jsonb(_) => {
+            let message = "key value must be scalar, not array, composite, or json";
+            Err(SqlError::new(state::INVALID_PARAMETER, message))
+        }
+        Datum::Bool(b) => Ok(b.to_string()),
+        _ => Ok(text_of(datum)),
     }
-    let mut json = String::new();
-    write_json(datum, Style::Plain, &mut json);
-    // All but numbers and truth values are strings already.
-    Ok(match datum {
-        Datum::Text(text) => text.to_string(),
-        _ => json.trim_matches('"').to_owned(),
-    })
 }
 
 /// Appends a string of JSON in its quotes.
@@ -91,6 +99,7 @@ pub(crate) fn write_string(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\' | '\0'..='\x1F')) {
+        interrupt::step();
         out.push_str(&rest[..at]);
         match rest.as_bytes()[at] {
             b'"' => out.push_str("\\\""),

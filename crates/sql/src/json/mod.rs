@@ -23,7 +23,10 @@ pub(crate) use make::{Style, key_of, write_json, write_string};
 pub(crate) use read::{Part, Reader, check, events};
 pub(crate) use show::{Writer, pretty, write_text};
 pub use value::Jsonb;
-pub(crate) use value::{Node, View};
+pub(crate) use value::{Node, View, place};
+
+/// The most arrays and objects inside each other.
+const DEEPEST: usize = 6_000;
 
 pub(crate) use json_event_parser::JsonEvent as Event;
 

@@ -1,24 +1,22 @@
 //! Reads JSON texts.
 
-use super::Event;
+use super::{DEEPEST, Event, zero_character};
 use crate::error::{SqlError, state};
 use crate::interrupt;
 use crate::limits;
 use json_event_parser::{LowLevelJsonParser, LowLevelJsonParserResult};
 
-/// The deepest nesting of arrays and objects in a text.
-const DEEPEST: usize = 6_000;
-
-/// Returns the events of a text. Fails with 22P02 for what is no JSON, with 54001 if it is nested
-/// too deeply.
+/// Returns the events of a text. Fails with 22P02 for what is no JSON, with 22P05 for a zero
+/// character, with 54001 if it is nested too deeply.
 pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<Event<'_>, SqlError>> {
     let mut reader = Reader::default();
     std::iter::from_fn(move || reader.token(text).map(|token| token.map(|(event, _)| event)))
 }
 
-/// Fails for a text that is no JSON, as [`events`] does.
+/// Fails for a text that is no JSON, as [`events`] does, but takes zero characters.
 pub(crate) fn check(text: &str) -> Result<(), SqlError> {
-    events(text).try_for_each(|event| event.map(drop))
+    let mut reader = Reader { keeps_escapes: true, ..Reader::default() };
+    std::iter::from_fn(|| reader.token(text)).try_for_each(|token| token.map(drop))
 }
 
 /// A part of the outermost array or object of a text.
@@ -38,6 +36,8 @@ pub(crate) struct Reader {
     at: usize,
     depth: usize,
     over: bool,
+    /// True if a zero character may stand in a string, since its escape is kept as it is written.
+    keeps_escapes: bool,
 }
 
 impl Reader {
@@ -103,9 +103,14 @@ impl Reader {
                 return Err(wrong(format!("{} (byte {place})", error.message())));
             }
         };
-        match event {
+        match &event {
             Event::StartArray | Event::StartObject => self.depth += 1,
             Event::EndArray | Event::EndObject => self.depth -= 1,
+            Event::String(text) | Event::ObjectKey(text)
+                if !self.keeps_escapes && text.contains('\0') =>
+            {
+                return Err(zero_character());
+            }
             _ => {}
         }
         if self.depth > DEEPEST {

@@ -2,6 +2,8 @@
 
 use super::Event;
 use super::make::write_string;
+use crate::error::SqlError;
+use crate::limits;
 
 /// Appends the text of a `jsonb`, as PostgreSQL shows it: one space behind each comma and colon.
 pub(crate) fn write_text<'a>(events: impl Iterator<Item = Event<'a>>, out: &mut String) {
@@ -9,12 +11,16 @@ pub(crate) fn write_text<'a>(events: impl Iterator<Item = Event<'a>>, out: &mut 
     events.for_each(|event| writer.add(&event));
 }
 
-/// Returns the text with each item and member on a line of its own.
-pub(crate) fn pretty<'a>(events: impl Iterator<Item = Event<'a>>) -> String {
+/// Returns the text with each item and member on a line of its own. Fails with 54000 if it becomes
+/// too large.
+pub(crate) fn pretty<'a>(events: impl Iterator<Item = Event<'a>>) -> Result<String, SqlError> {
     let mut out = String::new();
     let mut writer = Writer { colon: ": ", indent: Some(4), ..Writer::compact(&mut out) };
-    events.for_each(|event| writer.add(&event));
-    out
+    for event in events {
+        writer.add(&event);
+        limits::check_value(writer.out.len())?;
+    }
+    Ok(out)
 }
 
 /// Writes events one at a time.

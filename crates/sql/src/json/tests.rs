@@ -163,7 +163,7 @@ proptest! {
     fn a_value_reads_back_from_its_text(text in any_json()) {
         let value = jsonb(&text);
         let again = jsonb(&shown(&value));
-        prop_assert_eq!(&again, &jsonb(&pretty(value.root().events())));
+        prop_assert_eq!(&again, &jsonb(&pretty(value.root().events()).expect("small")));
         let mut compact = String::new();
         let mut writer = Writer::compact(&mut compact);
         value.root().events().for_each(|event| writer.add(&event));

@@ -6,9 +6,9 @@
 //! ```text
 //!   null, false, true   tag
 //!   number, string      text, tag
-//!   array               items, end of each item, count, tag
+//!   array               items, end of each item, count, depth (2 bytes), tag
 //!   object              members (key, value), then for each in the order of keys: start of the
-//!                       key, start and end of the value; count, tag
+//!                       key, start and end of the value; count, depth (2 bytes), tag
 //! ```
 //!
 //! Keys are ordered by length, then by bytes, as PostgreSQL does.
@@ -33,6 +33,8 @@ pub(super) const OBJECT: u8 = 6;
 
 /// The bytes of a position.
 const WORD: usize = 4;
+/// The bytes of the number of levels.
+const DEPTH: usize = 2;
 /// The bytes of a member of an object: three positions.
 const MEMBER: usize = 3 * WORD;
 
@@ -92,6 +94,12 @@ pub(crate) enum View<'a> {
     Object(Members<'a>),
 }
 
+/// Returns the place in an array that a step of a path names, from the end if it is negative.
+pub(crate) fn place(step: &str) -> Option<i32> {
+    let digits = step.trim_start_matches([' ', '\t', '\n', '\u{B}', '\u{C}', '\r']);
+    digits.parse().ok()
+}
+
 fn word(bytes: &[u8], at: usize) -> usize {
     let word = bytes.get(at..at + WORD).and_then(|word| word.try_into().ok());
     word.map_or(0, |word| u32::from_le_bytes(word) as usize)
@@ -116,7 +124,7 @@ impl<'a> Node<'a> {
     pub(crate) fn view(self) -> View<'a> {
         let Some((tag, body)) = self.0.split_last() else { return View::Null };
         let table = |width: usize| {
-            let rest = body.len().checked_sub(WORD)?;
+            let rest = body.len().checked_sub(WORD + DEPTH)?;
             let count = word(body, rest);
             let from = rest.checked_sub(count.checked_mul(width)?)?;
             Some((&body[..from], &body[from..rest], count))
@@ -156,9 +164,30 @@ impl<'a> Node<'a> {
     pub(crate) fn step(self, step: &str) -> Option<Node<'a>> {
         match self.view() {
             View::Object(members) => members.find(step),
-            View::Array(_) => self.item(step.trim().parse::<i32>().ok()?.into()),
+            View::Array(_) => self.item(place(step)?.into()),
             _ => None,
         }
+    }
+
+    /// Returns the number of arrays and objects inside each other; 0 for a scalar.
+    pub(crate) fn depth(self) -> usize {
+        match self.0 {
+            [.., low, high, ARRAY | OBJECT] => u16::from_le_bytes([*low, *high]).into(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the text of a string.
+    pub(crate) fn string(self) -> Option<&'a str> {
+        match self.view() {
+            View::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// True unless it is an array or an object.
+    pub(crate) fn is_scalar(self) -> bool {
+        !matches!(self.0.last(), Some(&(ARRAY | OBJECT)))
     }
 
     /// Returns a number or a truth value as a value of SQL that converts to a type. Fails with

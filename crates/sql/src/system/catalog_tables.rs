@@ -33,6 +33,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (1042, "bpchar", -1, "b", "S"),
     (1043, "varchar", -1, "b", "S"),
     (1082, "date", 4, "b", "D"),
+    (1083, "time", 8, "b", "D"),
     (1114, "timestamp", 8, "b", "D"),
     (1184, "timestamptz", 8, "b", "D"),
     (1186, "interval", 16, "b", "T"),
@@ -71,6 +72,10 @@ const LONGEST_TYPE: usize = 200;
 /// Returns the type of a name of SQL or `pg_type`.
 pub(crate) fn type_named(name: &str) -> Option<u32> {
     let last = name.rsplit('.').next().unwrap_or(name);
+    if let Some(element) = last.strip_prefix('_') {
+        let element = type_named(element).and_then(Type::from_oid)?;
+        return Some(element.array().oid()).filter(|oid| *oid != element.oid());
+    }
     let by_name = TYPES.iter().find(|(_, other, ..)| *other == last).map(|(oid, ..)| *oid);
     by_name.or_else(|| {
         let mut all =

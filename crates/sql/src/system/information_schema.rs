@@ -67,7 +67,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 _ => None,
             };
             let datetime = match column.ty {
-                Type::Timestamp | Type::TimestampTz | Type::Interval => Some(6),
+                Type::Time | Type::Timestamp | Type::TimestampTz | Type::Interval => Some(6),
                 Type::Date => Some(0),
                 _ => None,
             };

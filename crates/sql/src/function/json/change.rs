@@ -2,16 +2,16 @@
 
 use super::super::of::*;
 use super::super::{Function, text_at, whole_at};
-use super::inspect::LEVEL_BYTES;
 use super::{
     A_JSON, A_JSONB, JSON, JSONB, TEXTS, flag_at, invalid, json_at, jsonb_at, made, made_json,
-    texts_at,
+    path_at,
 };
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::json::{self, Builder, Event, Node, View, Writer};
 use crate::stack;
+use std::collections::HashSet;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("||", &[JSONB, JSONB], A_JSONB, cat),
@@ -20,8 +20,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         without(a, |other| other == key)
     }),
     Function::new("-", &[JSONB, TEXTS], A_JSONB, |a, _| {
-        let keys = texts_at(a, 1)?;
-        without(a, |other| keys.contains(&Some(other)))
+        let keys: HashSet<_> = path_at(a, 1)?.into_iter().flatten().collect();
+        without(a, |other| keys.contains(other))
     }),
     Function::new("-", &[JSONB, INT4], A_JSONB, without_place),
     Function::new("#-", &[JSONB, TEXTS], A_JSONB, without_path),
@@ -118,8 +118,16 @@ fn changed(args: &[Datum], change: Change<'_>, verb: &str) -> Result<Datum, SqlE
     if is_scalar {
         return Err(invalid(format!("cannot {verb} scalar")));
     }
-    let path = texts_at(args, 1)?;
+    let path = path_at(args, 1)?;
     if path.is_empty() {
+        return Ok(args[0].clone());
+    }
+    let is_empty = match value.root().view() {
+        View::Array(items) => items.len() == 0,
+        View::Object(members) => members.len() == 0,
+        _ => false,
+    };
+    if is_empty && matches!(change, Change::Delete | Change::Set(_, false)) {
         return Ok(args[0].clone());
     }
     let mut builder = Builder::default();
@@ -149,7 +157,7 @@ fn change_at(
     depth: usize,
     change: Change<'_>,
 ) -> Result<(), SqlError> {
-    stack::with_bytes(LEVEL_BYTES, || {
+    stack::level(|| {
         let Some(step) = path[depth] else {
             let message = format!("path element at position {} is null", depth + 1);
             return Err(SqlError::new(state::NULL_NOT_ALLOWED, message));
@@ -187,7 +195,7 @@ fn change_at(
                 builder.add(Event::EndObject)
             }
             View::Array(items) => {
-                let Ok(wanted) = step.trim().parse::<i32>() else {
+                let Some(wanted) = json::place(step) else {
                     let message = format!(
                         "path element at position {} is not an integer: \"{step}\"",
                         depth + 1

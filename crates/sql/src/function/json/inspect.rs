@@ -10,6 +10,7 @@ use crate::expr::Scope;
 use crate::interrupt;
 use crate::json::{Event, Node, Reader, View};
 use crate::stack;
+use std::collections::HashSet;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("@>", &[JSONB, JSONB], A_BOOL, |a, _| contains(a, 0, 1)),
@@ -81,14 +82,23 @@ fn has(node: Node<'_>, key: &str) -> bool {
     }
 }
 
+/// Tells of each key whether a value has it; NULLs are left out.
+fn has_each<'a>(args: &'a [Datum]) -> Result<impl Iterator<Item = bool> + 'a, SqlError> {
+    let node = jsonb_at(args, 0)?.root();
+    let strings: HashSet<&str> = match node.view() {
+        View::Array(items) => items.iter().filter_map(Node::string).collect(),
+        _ => node.string().into_iter().collect(),
+    };
+    let keys = texts_at(args, 1)?.into_iter().flatten();
+    Ok(keys.map(move |key| strings.contains(key) || node.member(key).is_some()))
+}
+
 fn has_any(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let (node, keys) = (jsonb_at(args, 0)?.root(), texts_at(args, 1)?);
-    Ok(Datum::Bool(keys.into_iter().flatten().any(|key| has(node, key))))
+    Ok(Datum::Bool(has_each(args)?.any(|has| has)))
 }
 
 fn has_all(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let (node, keys) = (jsonb_at(args, 0)?.root(), texts_at(args, 1)?);
-    Ok(Datum::Bool(keys.into_iter().flatten().all(|key| has(node, key))))
+    Ok(Datum::Bool(has_each(args)?.all(|has| has)))
 }
 
 fn contains(args: &[Datum], outer: usize, inner: usize) -> Result<Datum, SqlError> {
@@ -110,22 +120,21 @@ fn is_same(a: Node<'_>, b: Node<'_>) -> bool {
     a.bytes() == b.bytes() || are_numbers && a.key() == b.key()
 }
 
-/// The stack that a level of nesting may take, in bytes.
-pub(super) const LEVEL_BYTES: usize = 4 << 10;
-
 /// Calls itself for each level of what is looked for.
 fn is_within(outer: Node<'_>, inner: Node<'_>) -> bool {
-    stack::with_bytes(LEVEL_BYTES, || match (outer.view(), inner.view()) {
+    interrupt::step();
+    stack::level(|| match (outer.view(), inner.view()) {
         (View::Object(_), View::Object(wanted)) => wanted
             .iter()
             .all(|(key, wanted)| outer.member(key).is_some_and(|there| is_within(there, wanted))),
-        (View::Array(items), View::Array(wanted)) => wanted.iter().all(|wanted| {
-            let is_container = matches!(wanted.view(), View::Array(_) | View::Object(_));
-            items.iter().any(|item| match is_container {
-                true => is_within(item, wanted),
-                false => is_same(item, wanted),
+        (View::Array(items), View::Array(wanted)) => {
+            let (scalars, others): (Vec<_>, Vec<_>) = items.iter().partition(|it| it.is_scalar());
+            let scalars: HashSet<Vec<u8>> = scalars.into_iter().map(Node::key).collect();
+            wanted.iter().all(|wanted| match wanted.is_scalar() {
+                true => scalars.contains(&wanted.key()),
+                false => others.iter().any(|item| is_within(*item, wanted)),
             })
-        }),
+        }
         (View::Object(_) | View::Array(_), _) | (_, View::Object(_) | View::Array(_)) => false,
         _ => is_same(outer, inner),
     })

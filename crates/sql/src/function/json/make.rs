@@ -17,10 +17,9 @@ pub(crate) const ROW_AS_JSON: &str = "row as json";
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("jsonb_pretty", &[JSONB], A_TEXT, |a, _| {
-        made_text(json::pretty(jsonb_at(a, 0)?.root().events()))
+        made_text(json::pretty(jsonb_at(a, 0)?.root().events())?)
     }),
-    Function::new("to_json", &[ANY], A_JSON, |a, _| made_json(json_of(&a[0], Style::Plain)))
-        .stable(),
+    Function::new("to_json", &[ANY], A_JSON, |a, _| json_of(&a[0], Style::Plain)).stable(),
     Function::new("to_jsonb", &[ANY], A_JSONB, |a, _| {
         let mut builder = Builder::default();
         builder.add_datum(&a[0])?;
@@ -53,20 +52,27 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("jsonb_object", &[TEXTS, TEXTS], A_JSONB, object),
 ];
 
-fn json_of(datum: &Datum, style: Style) -> String {
+fn json_of(datum: &Datum, style: Style) -> Result<Datum, SqlError> {
     let mut out = String::new();
-    json::write_json(datum, style, &mut out);
-    out
+    json::write_json(datum, style, &mut out)?;
+    made_json(out)
 }
 
 fn array_to_json(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let style = if flag_at(args, 1, false) { Style::Lines } else { Style::Plain };
-    made_json(json_of(&args[0], style))
+    json_of(&args[0], style)
 }
 
 fn json_build_array(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let items: Vec<_> = args.iter().map(|item| json_of(item, Style::Plain)).collect();
-    made_json(format!("[{}]", items.join(", ")))
+    let mut out = String::from("[");
+    for (at, item) in args.iter().enumerate() {
+        if at > 0 {
+            out.push_str(", ");
+        }
+        json::write_json(item, Style::Plain, &mut out)?;
+    }
+    out.push(']');
+    made_json(out)
 }
 
 fn build_array(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -103,7 +109,7 @@ fn json_build_object(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         }
         json::write_string(&json::key_of(key)?, &mut out);
         out.push_str(" : ");
-        json::write_json(value, Style::Plain, &mut out);
+        json::write_json(value, Style::Plain, &mut out)?;
     }
     out.push('}');
     made_json(out)
@@ -117,7 +123,7 @@ fn row_as_json(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         }
         json::write_string(&json::key_of(&column[0])?, &mut out);
         out.push(':');
-        json::write_json(&column[1], Style::Plain, &mut out);
+        json::write_json(&column[1], Style::Plain, &mut out)?;
     }
     out.push('}');
     made_json(out)

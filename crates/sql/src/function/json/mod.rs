@@ -16,6 +16,17 @@ use std::sync::Arc;
 
 pub(crate) use make::ROW_AS_JSON;
 
+/// True for the functions that make JSON of values of any type.
+pub(crate) fn makes_json(name: &str) -> bool {
+    matches!(name, "to_json" | "to_jsonb" | "row_to_json")
+        || name.starts_with("json") && (name.contains("_build_") || name.ends_with("_agg"))
+}
+
+/// True for the functions that take a whole row, `t` or `t.*`.
+pub(crate) fn takes_rows(name: &str) -> bool {
+    makes_json(name) || name == "count"
+}
+
 pub(super) const ALL: [&[Function]; 5] =
     [change::FUNCTIONS, inspect::FUNCTIONS, make::FUNCTIONS, part::FUNCTIONS, rows::FUNCTIONS];
 
@@ -48,6 +59,14 @@ fn texts_at<'a>(args: &'a [Datum], at: usize) -> Result<Vec<Option<&'a str>>, Sq
         _ => Err(wrong_type()),
     };
     array_at(args, at)?.values().iter().map(text).collect()
+}
+
+/// The texts of an array of at most one dimension. Fails with 2202E for another.
+fn path_at(args: &[Datum], at: usize) -> Result<Vec<Option<&str>>, SqlError> {
+    if array_at(args, at)?.dimensions().len() > 1 {
+        return Err(SqlError::new(state::ARRAY_SUBSCRIPT, "wrong number of array subscripts"));
+    }
+    texts_at(args, at)
 }
 
 fn made(builder: Builder) -> Result<Datum, SqlError> {

@@ -104,6 +104,8 @@ fn part(args: &[Datum], step: Step, made: Made) -> Result<Datum, SqlError> {
     let Some(steps) = steps(args, step)? else { return Ok(Datum::Null) };
     let found = steps.into_iter().try_fold(jsonb_at(args, 0)?.root(), |node, step| match step {
         To::Key(key) => node.member(key),
+        // A scalar is an array of itself here, as in PostgreSQL.
+        To::Place(0 | -1) if node.is_scalar() => Some(node),
         To::Place(at) => node.item(at),
         To::Either(step) => node.step(step),
     });
@@ -120,7 +122,6 @@ pub(super) fn whole(text: &str, _: &Event<'_>) -> Result<Datum, SqlError> {
 pub(super) fn json_text(text: &str, first: &Event<'_>) -> Result<Datum, SqlError> {
     Ok(match first {
         Event::Null => Datum::Null,
-        Event::String(decoded) if decoded.contains('\0') => return Err(json::zero_character()),
         Event::String(decoded) => Datum::text(decoded),
         _ => Datum::text(text),
     })
@@ -136,9 +137,9 @@ fn json_part(args: &[Datum], step: Step, made: MadeOfText) -> Result<Datum, SqlE
         let parts = std::iter::from_fn(|| reader.part(text));
         let found = match (&first, step) {
             (Event::StartArray, To::Place(at)) => at_place(parts, at)?,
-            (Event::StartArray, To::Either(step)) => match step.trim().parse::<i32>() {
-                Ok(at) => at_place(parts, at.into())?,
-                Err(_) => None,
+            (Event::StartArray, To::Either(step)) => match json::place(step) {
+                Some(at) => at_place(parts, at.into())?,
+                None => None,
             },
             (Event::StartObject, To::Key(key) | To::Either(key)) => last_of(parts, key)?,
             _ => None,

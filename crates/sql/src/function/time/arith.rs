@@ -27,6 +27,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("+", &[INTERVAL, TIMESTAMPTZ], A_TIMESTAMPTZ, |args, scope| {
         after(&swapped(args), scope)
     }),
+    Function::new("+", &[TIME, INTERVAL], A_TIME, |args, _| moved_time(args, 1)),
+    Function::new("+", &[INTERVAL, TIME], A_TIME, |args, _| moved_time(&swapped(args), 1)),
+    Function::new("-", &[TIME, INTERVAL], A_TIME, |args, _| moved_time(args, -1)),
+    Function::new("-", &[TIME, TIME], AN_INTERVAL, |args, _| {
+        let micros = time_at(args, 0)? - time_at(args, 1)?;
+        Ok(Datum::Interval(Interval { micros, days: 0, months: 0 }))
+    }),
+    Function::new("+", &[DATE, TIME], A_TIMESTAMP, at_time),
+    Function::new("+", &[TIME, DATE], A_TIMESTAMP, |args, scope| at_time(&swapped(args), scope)),
     Function::new("-", &[INTERVAL], AN_INTERVAL, |args, _| {
         interval_at(args, 0)?.negated().map(Datum::Interval)
     }),
@@ -87,6 +96,29 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn swapped(args: &[Datum]) -> Vec<Datum> {
     args.iter().rev().cloned().collect()
+}
+
+fn time_at(args: &[Datum], at: usize) -> Result<i64, SqlError> {
+    match args.get(at) {
+        Some(Datum::Time(us)) => Ok(*us),
+        _ => Err(wrong_type()),
+    }
+}
+
+/// Moves a time of the day by the hours of an interval, past midnight if need be.
+fn moved_time(args: &[Datum], sign: i64) -> Result<Datum, SqlError> {
+    let by = interval_at(args, 1)?.micros % DAY_US;
+    Ok(Datum::Time((time_at(args, 0)? + sign * by).rem_euclid(DAY_US)))
+}
+
+/// The timestamp of a day and a time.
+fn at_time(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let midnight = micros_at(args, 0)?;
+    if is_infinite(midnight) {
+        return Ok(Datum::Timestamp(midnight));
+    }
+    let us = i128::from(midnight) + i128::from(time_at(args, 1)?);
+    timestamp_in_range(us).map(Datum::Timestamp).ok_or_else(timestamp_overflow)
 }
 
 fn plus(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {

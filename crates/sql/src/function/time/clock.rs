@@ -3,7 +3,7 @@
 use super::super::Function;
 use super::super::of::*;
 use super::super::whole_at;
-use crate::datetime::day_of;
+use crate::datetime::{DAY_US, day_of};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -15,6 +15,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("current_timestamp", &[], A_TIMESTAMPTZ, now).stable(),
     Function::new("current_timestamp", &[INT4], A_TIMESTAMPTZ, |args, scope| {
         rounded(args, scope).map(Datum::TimestampTz)
+    })
+    .stable(),
+    Function::new("localtime", &[], A_TIME, |_, scope| {
+        Ok(Datum::Time(scope.now_us.rem_euclid(DAY_US)))
+    })
+    .stable(),
+    Function::new("localtime", &[INT4], A_TIME, |args, scope| {
+        Ok(Datum::Time(rounded(args, scope)?.rem_euclid(DAY_US)))
     })
     .stable(),
     Function::new("localtimestamp", &[], A_TIMESTAMP, |_, scope| {

@@ -15,10 +15,12 @@ use rust_decimal::Decimal;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("extract", &[TEXT, DATE], A_NUMERIC, |args, _| field(args)),
+    Function::new("extract", &[TEXT, TIME], A_NUMERIC, |args, _| field(args)),
     Function::new("extract", &[TEXT, TIMESTAMP], A_NUMERIC, |args, _| field(args)),
     Function::new("extract", &[TEXT, TIMESTAMPTZ], A_NUMERIC, |args, _| field(args)),
     Function::new("extract", &[TEXT, INTERVAL], A_NUMERIC, |args, _| field(args)),
     Function::new("date_part", &[TEXT, DATE], A_FLOAT8, date_part),
+    Function::new("date_part", &[TEXT, TIME], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, TIMESTAMP], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, TIMESTAMPTZ], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, INTERVAL], A_FLOAT8, date_part),
@@ -145,6 +147,7 @@ fn field(args: &[Datum]) -> Result<Datum, SqlError> {
     let field = Field::of_name(name).ok_or_else(|| unknown(name, time))?;
     let value = match time {
         Datum::Interval(_) => of_interval(field, args)?,
+        Datum::Time(us) => of_time_of_day(field, *us),
         Datum::Date(_) if field < Field::Day || field.is_of_zone() => None,
         _ => of_time(field, args)?,
     };
@@ -217,6 +220,20 @@ fn of_time(field: Field, args: &[Datum]) -> Result<Option<Datum>, SqlError> {
         }
     };
     Ok(Some(Datum::Numeric(value)))
+}
+
+/// Returns a field of a time of the day, `None` if it has none of this name.
+fn of_time_of_day(field: Field, us: i64) -> Option<Datum> {
+    let value = match field {
+        Field::Microsecond => scaled(us % MINUTE_US, 0),
+        Field::Millisecond => scaled(us % MINUTE_US, 3),
+        Field::Second => scaled(us % MINUTE_US, 6),
+        Field::Minute => scaled(us % HOUR_US / MINUTE_US, 0),
+        Field::Hour => scaled(us / HOUR_US, 0),
+        Field::Epoch => scaled(us, 6),
+        _ => return None,
+    };
+    Some(Datum::Numeric(value))
 }
 
 /// Returns a field of an interval, `None` if it has none of this name.

@@ -13,6 +13,7 @@ use crate::interval::{Interval, out_of_range};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("make_date", &[INT4, INT4, INT4], A_DATE, make_date),
+    Function::new("make_time", &[INT4, INT4, FLOAT8], A_TIME, make_time),
     Function::new(
         "make_timestamp",
         &[INT4, INT4, INT4, INT4, INT4, FLOAT8],
@@ -52,12 +53,8 @@ fn make_date(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     date_in_range(days).map(Datum::Date).ok_or_else(|| overflow(format!("date {}", shown())))
 }
 
-fn timestamp(args: &[Datum]) -> Result<i64, SqlError> {
-    let (year, month, day) = (whole_at(args, 0)?, whole_at(args, 1)?, whole_at(args, 2)?);
-    let days = day_of_parts(year, month, day).ok_or_else(|| {
-        overflow(format!("date field value out of range: {year}-{month:02}-{day:02}"))
-    })?;
-    let (hour, minute, seconds) = (whole_at(args, 3)?, whole_at(args, 4)?, float_at(args, 5)?);
+/// Returns the microseconds since midnight. Fails with 22008 for a time that no day has.
+fn within(hour: i64, minute: i64, seconds: f64) -> Result<i64, SqlError> {
     let within = ((hour * 60 + minute) * 60) as f64 * 1e6 + (seconds * 1e6).round_ties_even();
     let is_there = (0..=24).contains(&hour)
         && (0..60).contains(&minute)
@@ -68,7 +65,21 @@ fn timestamp(args: &[Datum]) -> Result<i64, SqlError> {
         let message = format!("time field value out of range: {hour}:{minute:02}:{seconds}");
         return Err(overflow(message));
     }
-    let at = i128::from(days) * i128::from(DAY_US) + within as i128;
+    Ok(within as i64)
+}
+
+fn make_time(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    within(whole_at(args, 0)?, whole_at(args, 1)?, float_at(args, 2)?).map(Datum::Time)
+}
+
+fn timestamp(args: &[Datum]) -> Result<i64, SqlError> {
+    let (year, month, day) = (whole_at(args, 0)?, whole_at(args, 1)?, whole_at(args, 2)?);
+    let days = day_of_parts(year, month, day).ok_or_else(|| {
+        overflow(format!("date field value out of range: {year}-{month:02}-{day:02}"))
+    })?;
+    let (hour, minute, seconds) = (whole_at(args, 3)?, whole_at(args, 4)?, float_at(args, 5)?);
+    let within = within(hour, minute, seconds)?;
+    let at = i128::from(days) * i128::from(DAY_US) + i128::from(within);
     timestamp_in_range(at).ok_or_else(|| {
         let seconds = short(seconds, 2);
         overflow(format!(
