@@ -107,10 +107,13 @@ fn settle_row(expr: &mut Expr) {
 /// Turns an argument `t.*`, which is a whole row, into a name that the binder reads.
 fn settle_whole_rows(expr: &mut Expr) {
     let Expr::Function(call) = expr else { return };
-    if !function::takes_rows(&names::function_name(&call.name)) {
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    let is_row = |arg: &FunctionArg| {
+        matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)))
+    };
+    if !list.args.iter().any(is_row) || !function::takes_rows(&names::function_name(&call.name)) {
         return;
     }
-    let FunctionArguments::List(list) = &mut call.args else { return };
     for arg in &mut list.args {
         if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = arg
             && let [part] = name.0.as_slice()

@@ -76,7 +76,7 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.push(JSONB);
             write_escaped(&value.root().key(), out);
         }
-        // No key has one, since it has no order.
+        // No index has one, since it has no order; statistics tell texts from each other.
         Datum::Json(text) => {
             out.push(TEXT);
             write_escaped(text.as_bytes(), out);

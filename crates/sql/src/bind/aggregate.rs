@@ -88,18 +88,7 @@ impl Binder {
                 format!("{name}(*) must be used to call a parameterless aggregate function");
             return Err(SqlError::new(state::WRONG_OBJECT, message));
         }
-        let mut args = Vec::with_capacity(parts.args.len());
-        let (takes_rows, mut of_rows) = (crate::function::takes_rows(name), false);
-        for arg in &parts.args {
-            args.push(match takes_rows {
-                true => {
-                    let (arg, is_row) = self.bind_row_argument(name, arg)?;
-                    of_rows |= is_row;
-                    arg
-                }
-                false => self.bind(arg)?,
-            });
-        }
+        let (args, of_rows) = self.bind_arguments(name, &parts.args)?;
         let name = if of_rows && name == "json_agg" { aggregate::JSON_AGG_OF_ROWS } else { name };
         let order = self.order_keys(parts.order)?;
         let within = self.within(parts.within)?;

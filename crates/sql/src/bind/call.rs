@@ -156,7 +156,7 @@ impl Binder {
             None => {}
         }
         if name == "current_time" {
-            return Err(SqlError::unsupported("current_time, since its zone has no type"));
+            return Err(SqlError::unsupported("current_time, which has a time zone,"));
         }
         if name == "coalesce" {
             let all = self.without_sets("COALESCE", |binder| binder.bind_all(&parts.args))?;
@@ -165,34 +165,12 @@ impl Binder {
                 all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
             return Ok(Typed::of(Expr::Coalesce(all), ty));
         }
-        if name == "row_to_json" {
-            return match parts.args.as_slice() {
-                [arg] => match self.bind_row_argument(name, arg)? {
-                    (row, true) => Ok(row),
-                    (Typed { expr: Expr::Const(Datum::Null), .. }, _) => {
-                        Ok(Typed::of(Expr::Const(Datum::Null), Type::Json))
-                    }
-                    (other, false) => Err(function::missing(name, &[other.ty])),
-                },
-                _ => Err(SqlError::unsupported("row_to_json with several arguments")),
-            };
+        match name {
+            "row_to_json" => return self.row_to_json(&parts.args),
+            "pg_typeof" => return self.pg_typeof(&parts.args),
+            _ => {}
         }
-        let mut bound = match function::takes_rows(name) {
-            true => {
-                let bound = parts.args.iter().map(|arg| self.bind_row_argument(name, arg));
-                bound.map(|bound| bound.map(|(arg, _)| arg)).collect::<Result<_, _>>()?
-            }
-            false => self.bind_all(&parts.args)?,
-        };
-        if let ("pg_typeof", [arg]) = (name, bound.as_slice()) {
-            let (oid, shown) = match self.type_of(arg) {
-                Some(ty) => (ty.oid(), system::format_type(ty.oid().into(), None)),
-                None => (UNKNOWN, "unknown".to_owned()),
-            };
-            let regtype = Expr::Const(Datum::Object(oid, shown.into()));
-            bound.push(Typed::of(regtype, Type::Object(Object::Type)));
-            return self.apply(function::PG_TYPEOF, bound);
-        }
+        let (bound, _) = self.bind_arguments(name, &parts.args)?;
         if matches!(name, "greatest" | "least") {
             let ty = self.meet_all(&name.to_uppercase(), &bound)?.unwrap_or(Type::Text);
             let typed = |expr| Typed::of(expr, ty);
@@ -204,6 +182,22 @@ impl Binder {
             return self.nullif(bound);
         }
         self.apply(name, bound)
+    }
+
+    /// Binds `pg_typeof`: its argument, and the type that this has.
+    fn pg_typeof(&mut self, args: &[&ast::Expr]) -> Result<Typed, SqlError> {
+        let mut bound = self.bind_all(args)?;
+        let [arg] = bound.as_slice() else {
+            let types: Vec<_> = bound.iter().map(|arg| self.type_of(arg)).collect();
+            return Err(function::missing("pg_typeof", &types));
+        };
+        let (oid, shown) = match self.type_of(arg) {
+            Some(ty) => (ty.oid(), system::format_type(ty.oid().into(), None)),
+            None => (UNKNOWN, "unknown".to_owned()),
+        };
+        let ty = Expr::Const(Datum::Object(oid, shown.into()));
+        bound.push(Typed::of(ty, Type::Object(Object::Type)));
+        self.apply(function::PG_TYPEOF, bound)
     }
 
     /// Binds NULLIF, whose type is that of its left side if the sides can be compared as they are.
@@ -228,7 +222,7 @@ impl Binder {
         })
     }
 
-    fn bind_all(&mut self, args: &[&ast::Expr]) -> Result<Vec<Typed>, SqlError> {
+    pub(super) fn bind_all(&mut self, args: &[&ast::Expr]) -> Result<Vec<Typed>, SqlError> {
         args.iter().map(|arg| self.bind(arg)).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Arguments of functions that make JSON: whole rows among them, `t` or `t.*`.
+//! Arguments of functions that make JSON, whole rows among them: `t` or `t.*`.
 
 use super::scope::{Relation, Visibility};
 use super::{Binder, Typed};
@@ -12,8 +12,41 @@ use crate::types::Type;
 use sqlparser::ast;
 
 impl Binder {
-    /// Binds an argument of a function that takes rows; true for a whole row, which is `json`.
-    pub(super) fn bind_row_argument(
+    /// Binds the arguments of a function; true if one is a whole row, which is `json`.
+    pub(super) fn bind_arguments(
+        &mut self,
+        function: &str,
+        args: &[&ast::Expr],
+    ) -> Result<(Vec<Typed>, bool), SqlError> {
+        if !function::takes_rows(function) {
+            return Ok((self.bind_all(args)?, false));
+        }
+        let (mut bound, mut of_rows) = (Vec::with_capacity(args.len()), false);
+        for arg in args {
+            let (arg, is_row) = self.bind_row_argument(function, arg)?;
+            bound.push(arg);
+            of_rows |= is_row;
+        }
+        Ok((bound, of_rows))
+    }
+
+    /// Binds `row_to_json(t)`, which is the row as it is.
+    pub(super) fn row_to_json(&mut self, args: &[&ast::Expr]) -> Result<Typed, SqlError> {
+        const NAME: &str = "row_to_json";
+        let [arg] = args else {
+            return Err(SqlError::unsupported(format!("{NAME} with several arguments")));
+        };
+        match self.bind_row_argument(NAME, arg)? {
+            (row, true) => Ok(row),
+            (Typed { expr: Expr::Const(Datum::Null), .. }, false) => {
+                Ok(Typed::of(Expr::Const(Datum::Null), Type::Json))
+            }
+            (other, false) => Err(function::missing(NAME, &[other.ty])),
+        }
+    }
+
+    /// Binds an argument of a function that takes rows; true for a whole row.
+    fn bind_row_argument(
         &mut self,
         function: &str,
         arg: &ast::Expr,

@@ -25,7 +25,7 @@ use sqlparser::ast::{
 };
 
 /// Operator classes whose order equals the order of Meridian's keys.
-const KEY_ORDERS: [&str; 16] = [
+const KEY_ORDERS: [&str; 18] = [
     "bool_ops",
     "bpchar_ops",
     "bpchar_pattern_ops",
@@ -35,9 +35,11 @@ const KEY_ORDERS: [&str; 16] = [
     "int2_ops",
     "int4_ops",
     "int8_ops",
+    "jsonb_ops",
     "numeric_ops",
     "text_ops",
     "text_pattern_ops",
+    "time_ops",
     "timestamp_ops",
     "timestamptz_ops",
     "uuid_ops",

@@ -1,6 +1,6 @@
 //! Chooses the form of a function for a call, by PostgreSQL's rules (its `func_select_candidate`).
 
-use super::{Function, Out, Param, named};
+use super::{Function, Out, Param, json, named};
 use crate::cast;
 use crate::error::{SqlError, state};
 use crate::types::{Object, Type};
@@ -278,8 +278,12 @@ fn shown(name: &str, args: &[Option<Type>]) -> String {
     }
 }
 
-/// Returns the error of a call that no form fits.
+/// Returns the error of a call that no form fits: 42883, or 0A000 for a function that is known and
+/// not built.
 pub(crate) fn missing(name: &str, args: &[Option<Type>]) -> SqlError {
+    if json::is_not_built(name) {
+        return SqlError::unsupported(format!("the function {name}"));
+    }
     let shown = shown(name, args);
     let (message, hint) = match (is_operator(name), args.len()) {
         (false, _) => (

@@ -7,7 +7,8 @@
 //!                                 └────── events ─────┘
 //! ```
 //!
-//! All walks are loops over events, so that nesting takes no stack. The functions of SQL are in
+//! A walk over a value is a loop over its events, and takes no stack. What calls itself for each
+//! level or step (`@>`, changes at a path) has a stack that grows. The functions of SQL are in
 //! `function::json`, the aggregates in `aggregate::json`.
 
 mod build;
@@ -25,10 +26,10 @@ pub(crate) use show::{Writer, pretty, write_text};
 pub use value::Jsonb;
 pub(crate) use value::{Node, View, place};
 
+pub(crate) use json_event_parser::JsonEvent as Event;
+
 /// The most arrays and objects inside each other.
 const DEEPEST: usize = 6_000;
-
-pub(crate) use json_event_parser::JsonEvent as Event;
 
 #[cfg(test)]
 mod tests;

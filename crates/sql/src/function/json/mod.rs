@@ -18,8 +18,46 @@ pub(crate) use make::ROW_AS_JSON;
 
 /// True for the functions that make JSON of values of any type.
 pub(crate) fn makes_json(name: &str) -> bool {
-    matches!(name, "to_json" | "to_jsonb" | "row_to_json")
-        || name.starts_with("json") && (name.contains("_build_") || name.ends_with("_agg"))
+    matches!(
+        name,
+        "to_json"
+            | "to_jsonb"
+            | "row_to_json"
+            | "json_build_array"
+            | "json_build_object"
+            | "jsonb_build_array"
+            | "jsonb_build_object"
+            | "json_agg"
+            | "json_object_agg"
+            | "jsonb_agg"
+            | "jsonb_object_agg"
+    )
+}
+
+/// True for PostgreSQL's functions of JSON that are not here.
+pub(super) fn is_not_built(name: &str) -> bool {
+    matches!(
+        name,
+        "json_populate_record"
+            | "json_populate_recordset"
+            | "json_to_record"
+            | "json_to_recordset"
+            | "jsonb_path_exists"
+            | "jsonb_path_exists_tz"
+            | "jsonb_path_match"
+            | "jsonb_path_match_tz"
+            | "jsonb_path_query"
+            | "jsonb_path_query_array"
+            | "jsonb_path_query_array_tz"
+            | "jsonb_path_query_first"
+            | "jsonb_path_query_first_tz"
+            | "jsonb_path_query_tz"
+            | "jsonb_populate_record"
+            | "jsonb_populate_recordset"
+            | "jsonb_set_lax"
+            | "jsonb_to_record"
+            | "jsonb_to_recordset"
+    )
 }
 
 /// True for the functions that take a whole row, `t` or `t.*`.

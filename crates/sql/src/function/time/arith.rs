@@ -31,7 +31,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("+", &[INTERVAL, TIME], A_TIME, |args, _| moved_time(&swapped(args), 1)),
     Function::new("-", &[TIME, INTERVAL], A_TIME, |args, _| moved_time(args, -1)),
     Function::new("-", &[TIME, TIME], AN_INTERVAL, |args, _| {
-        let micros = time_at(args, 0)? - time_at(args, 1)?;
+        let micros = micros_at(args, 0)? - micros_at(args, 1)?;
         Ok(Datum::Interval(Interval { micros, days: 0, months: 0 }))
     }),
     Function::new("+", &[DATE, TIME], A_TIMESTAMP, at_time),
@@ -71,6 +71,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("isfinite", &[TIMESTAMP], A_BOOL, is_finite),
     Function::new("isfinite", &[TIMESTAMPTZ], A_BOOL, is_finite),
     Function::new("isfinite", &[INTERVAL], A_BOOL, is_finite),
+    Function::new("overlaps", &[TIME, TIME, TIME, TIME], A_BOOL, overlaps).lenient(),
+    Function::new("overlaps", &[TIME, INTERVAL, TIME, TIME], A_BOOL, overlaps).lenient(),
+    Function::new("overlaps", &[TIME, TIME, TIME, INTERVAL], A_BOOL, overlaps).lenient(),
+    Function::new("overlaps", &[TIME, INTERVAL, TIME, INTERVAL], A_BOOL, overlaps).lenient(),
     Function::new("overlaps", &[TIMESTAMP, TIMESTAMP, TIMESTAMP, TIMESTAMP], A_BOOL, overlaps)
         .lenient(),
     Function::new("overlaps", &[TIMESTAMP, INTERVAL, TIMESTAMP, TIMESTAMP], A_BOOL, overlaps)
@@ -98,17 +102,14 @@ fn swapped(args: &[Datum]) -> Vec<Datum> {
     args.iter().rev().cloned().collect()
 }
 
-fn time_at(args: &[Datum], at: usize) -> Result<i64, SqlError> {
-    match args.get(at) {
-        Some(Datum::Time(us)) => Ok(*us),
-        _ => Err(wrong_type()),
-    }
+/// Moves a time of the day by a length, past midnight if need be.
+fn past_midnight(us: i64, by: i64) -> i64 {
+    (us + by % DAY_US).rem_euclid(DAY_US)
 }
 
-/// Moves a time of the day by the hours of an interval, past midnight if need be.
 fn moved_time(args: &[Datum], sign: i64) -> Result<Datum, SqlError> {
     let by = interval_at(args, 1)?.micros % DAY_US;
-    Ok(Datum::Time((time_at(args, 0)? + sign * by).rem_euclid(DAY_US)))
+    Ok(Datum::Time(past_midnight(micros_at(args, 0)?, sign * by)))
 }
 
 /// The timestamp of a day and a time.
@@ -117,7 +118,7 @@ fn at_time(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if is_infinite(midnight) {
         return Ok(Datum::Timestamp(midnight));
     }
-    let us = i128::from(midnight) + i128::from(time_at(args, 1)?);
+    let us = i128::from(midnight) + i128::from(micros_at(args, 1)?);
     timestamp_in_range(us).map(Datum::Timestamp).ok_or_else(timestamp_overflow)
 }
 
@@ -245,7 +246,10 @@ fn period(args: &[Datum]) -> Result<Option<(i64, Option<i64>)>, SqlError> {
     let start = (!args[0].is_null()).then(|| micros_at(args, 0)).transpose()?;
     let end = match (&args[1], start) {
         (Datum::Null, _) => None,
-        (Datum::Interval(span), Some(start)) => Some(shifted(start, *span)?),
+        (Datum::Interval(span), Some(start)) => Some(match args[0] {
+            Datum::Time(_) => past_midnight(start, span.micros),
+            _ => shifted(start, *span)?,
+        }),
         (Datum::Interval(_), None) => None,
         _ => Some(micros_at(args, 1)?),
     };

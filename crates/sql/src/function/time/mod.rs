@@ -31,10 +31,10 @@ fn interval_at(args: &[Datum], at: usize) -> Result<Interval, SqlError> {
     }
 }
 
-/// Returns a timestamp's microseconds, or those of a date's midnight.
+/// Returns a timestamp's microseconds, those of a date's midnight, or those of a time of the day.
 fn micros_at(args: &[Datum], at: usize) -> Result<i64, SqlError> {
     match args.get(at) {
-        Some(Datum::Timestamp(us) | Datum::TimestampTz(us)) => Ok(*us),
+        Some(Datum::Timestamp(us) | Datum::TimestampTz(us) | Datum::Time(us)) => Ok(*us),
         Some(Datum::Date(days)) => datetime::midnight(*days),
         _ => Err(wrong_type()),
     }
