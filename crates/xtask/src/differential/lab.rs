@@ -180,7 +180,7 @@ impl Lab {
     async fn load(&mut self, setup: &[String]) -> Result<Step, String> {
         self.loaded = None;
         for sql in std::iter::once(DROP).chain(setup.iter().map(String::as_str)) {
-            let step = self.compared(sql, None, RowOrder::Any).await?;
+            let step = self.compared(sql, sql, None, RowOrder::Any).await?;
             if !matches!(step, Step::Equal) {
                 return Ok(step);
             }
@@ -196,18 +196,21 @@ impl Lab {
         if statement.changes {
             self.loaded = None;
         }
-        let step = self.compared(&sql, parameters, order).await?;
+        let step = self.compared(&sql, &sql, parameters, order).await?;
         if !statement.changes || !matches!(step, Step::Equal) {
             return Ok(step);
         }
         for table in &case.tables {
             let contents = format!("SELECT * FROM {}", table.name);
-            let step = self.compared(&contents, None, RowOrder::Any).await?;
-            if let Step::Found(mut found) = step {
-                if found.difference == Difference::Rows {
-                    found.difference = Difference::Contents;
+            match self.compared(&contents, &sql, None, RowOrder::Any).await? {
+                Step::Found(mut found) => {
+                    if found.difference == Difference::Rows {
+                        found.difference = Difference::Contents;
+                    }
+                    return Ok(Step::Found(found));
                 }
-                return Ok(Step::Found(found));
+                Step::Apart => return Ok(Step::Apart),
+                Step::Equal | Step::Refused => {}
             }
         }
         Ok(Step::Equal)
@@ -217,6 +220,7 @@ impl Lab {
     async fn compared(
         &mut self,
         sql: &str,
+        source: &str,
         parameters: Option<&[Option<String>]>,
         order: RowOrder,
     ) -> Result<Step, String> {
@@ -235,7 +239,7 @@ impl Lab {
         if let Outcome::Lost(why) = &postgres.outcome {
             return Err(format!("PostgreSQL does not answer {sql}: {why}"));
         }
-        let verdict = match compare(sql, order, &postgres, &meridian) {
+        let verdict = match compare(sql, source, order, &postgres, &meridian) {
             Verdict::Different(difference) if !self.rules.counts(&difference) => Verdict::Equal,
             verdict => verdict,
         };
