@@ -136,7 +136,10 @@ impl Session {
                     }
                 }
                 Response::Failed(error) => return Err(error.into()),
-                Response::CopyIn { .. } => return Err(self.session.copy_fail(COPY).await.into()),
+                Response::CopyIn { .. } => {
+                    return Err(self.session.copy_fail(COPY_IN).await.into());
+                }
+                Response::CopyOut { .. } => return Err(SqlError::unsupported(COPY_OUT).into()),
                 Response::Complete(_) | Response::Empty => return Ok(found),
                 Response::Notice(_) => {}
             }
@@ -161,7 +164,8 @@ impl Session {
                     }
                     Response::Complete(done) => (rows, tag) = (Rows::default(), done),
                     Response::Failed(error) => failed = failed.or(Some(error)),
-                    Response::CopyIn { .. } => failed = Some(self.session.copy_fail(COPY).await),
+                    Response::CopyIn { .. } => failed = Some(self.session.copy_fail(COPY_IN).await),
+                    Response::CopyOut { .. } => failed = Some(SqlError::unsupported(COPY_OUT)),
                     Response::Empty | Response::Notice(_) => {}
                 }
             }
@@ -173,7 +177,8 @@ impl Session {
     }
 }
 
-const COPY: &str = "COPY FROM STDIN needs a connection over the wire";
+const COPY_IN: &str = "COPY FROM STDIN needs a connection over the wire";
+const COPY_OUT: &str = "COPY TO STDOUT without a connection over the wire";
 
 /// The number at the end of a command tag.
 fn touched(tag: &str) -> u64 {

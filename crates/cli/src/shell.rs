@@ -27,7 +27,7 @@ use clap::Args;
 use render::Style;
 use split::{Piece, Splitter};
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -224,10 +224,22 @@ impl Shell {
 
     /// Runs one statement and prints its results.
     fn statement(&mut self, statement: &Piece, file: Option<&str>) -> Result<(), Stop> {
-        let (sql, place) = (&statement.sql, file.map(|file| (file, statement.line)));
+        let place = file.map(|file| (file, statement.line));
+        self.send(&statement.sql, statement.data.as_deref().map(str::as_bytes), None, place)
+    }
+
+    /// Sends one statement, with the data of COPY … FROM, and prints its results. The data of COPY
+    /// … TO goes to a file, or to the standard output.
+    fn send(
+        &mut self,
+        sql: &str,
+        data: Option<&[u8]>,
+        into: Option<&Path>,
+        place: Option<(&str, usize)>,
+    ) -> Result<(), Stop> {
         let began = Instant::now();
-        let answers = match &statement.data {
-            Some(data) => self.backend.copy(sql, data.as_bytes()),
+        let answers = match data {
+            Some(data) => self.backend.copy(sql, data),
             None => self.backend.run(sql),
         };
         let took = began.elapsed();
@@ -237,6 +249,16 @@ impl Shell {
                 Answer::Rows { headings, rows, tag } => {
                     self.print(&self.style.rows(&headings, &rows, &tag))
                 }
+                Answer::Copied(data) => match into {
+                    Some(file) => match std::fs::write(file, &data) {
+                        Ok(()) => self.print(&format!("wrote {}\n", file.display())),
+                        Err(error) => {
+                            let message = format!("cannot write {}: {error}", file.display());
+                            return self.complain(&message);
+                        }
+                    },
+                    None => self.write(&data),
+                },
                 Answer::Done(tag) => self.print(&format!("{tag}\n")),
                 Answer::Notice(fault) => eprint!("{}", fault.show(sql, place)),
                 Answer::Failed(fault) => {
@@ -255,7 +277,11 @@ impl Shell {
 
     /// Prints; a closed reader (`| head`) ends the program quietly, as with other tools.
     fn print(&self, text: &str) {
-        if std::io::stdout().write_all(text.as_bytes()).is_err() {
+        self.write(text.as_bytes());
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        if std::io::stdout().write_all(bytes).is_err() {
             std::process::exit(0);
         }
     }

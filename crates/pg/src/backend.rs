@@ -167,13 +167,34 @@ impl Answers {
         });
     }
 
-    /// Appends CopyInResponse: the client may send COPY data, as text.
-    pub(crate) fn copy_in(&mut self, columns: usize) {
-        self.message(b'G', |body| {
-            body.push(0);
+    /// Appends CopyInResponse: the client may send COPY data.
+    pub(crate) fn copy_in(&mut self, columns: usize, is_binary: bool) {
+        self.copy(b'G', columns, is_binary);
+    }
+
+    /// Appends CopyOutResponse: COPY data follows.
+    pub(crate) fn copy_out(&mut self, columns: usize, is_binary: bool) {
+        self.copy(b'H', columns, is_binary);
+    }
+
+    fn copy(&mut self, tag: u8, columns: usize, is_binary: bool) {
+        self.message(tag, |body| {
+            body.push(u8::from(is_binary));
             body.extend_from_slice(&(columns as u16).to_be_bytes());
-            body.resize(body.len() + 2 * columns, 0);
+            for _ in 0..columns {
+                body.extend_from_slice(&u16::from(is_binary).to_be_bytes());
+            }
         });
+    }
+
+    /// Appends CopyData.
+    pub(crate) fn copy_data(&mut self, record: &[u8]) {
+        self.message(b'd', |body| body.extend_from_slice(record));
+    }
+
+    /// Appends CopyDone.
+    pub(crate) fn copy_done(&mut self) {
+        self.message(b'c', |_| {});
     }
 
     pub(crate) fn error(&mut self, report: &Report<'_>) {

@@ -310,8 +310,27 @@ impl Wire {
                     self.complete(link, &tag);
                     true
                 }
-                Response::CopyIn { columns } => {
-                    self.begin_copy(link, columns, Expecting::CopyOfQuery);
+                Response::CopyOut { columns, is_binary, records, done } => {
+                    if !inside_result {
+                        link.answers.copy_out(columns, is_binary);
+                    }
+                    match self.send_records(link, &records).await {
+                        Ok(()) => {}
+                        Err(Stop::Error(error)) => {
+                            self.fail(link, &error);
+                            break;
+                        }
+                        Err(end) => return Err(end),
+                    }
+                    inside_result = done.is_none();
+                    if let Some(tag) = &done {
+                        link.answers.copy_done();
+                        self.complete(link, tag);
+                    }
+                    !inside_result
+                }
+                Response::CopyIn { columns, is_binary } => {
+                    self.begin_copy(link, columns, is_binary, Expecting::CopyOfQuery);
                     return Ok(());
                 }
                 Response::Empty => {
@@ -411,7 +430,7 @@ impl Wire {
         let formats = self.formats(portal).clone();
         let ends = link.input.first() == Some(&b'S');
         self.session.ends_next(ends);
-        let mut sent = 0;
+        let (mut sent, mut inside_copy) = (0, false);
         loop {
             let ask = match limit {
                 0 => ROWS_AT_ONCE,
@@ -447,8 +466,19 @@ impl Wire {
                     }
                 }
                 Response::Complete(tag) => self.complete(link, &tag),
-                Response::CopyIn { columns } => {
-                    self.begin_copy(link, columns, Expecting::CopyOfPortal)
+                // All of it, whatever the limit: the portal is no query.
+                Response::CopyOut { columns, is_binary, records, done } => {
+                    if !inside_copy {
+                        link.answers.copy_out(columns, is_binary);
+                    }
+                    inside_copy = true;
+                    self.send_records(link, &records).await?;
+                    let Some(tag) = done else { continue };
+                    link.answers.copy_done();
+                    self.complete(link, &tag);
+                }
+                Response::CopyIn { columns, is_binary } => {
+                    self.begin_copy(link, columns, is_binary, Expecting::CopyOfPortal)
                 }
                 Response::Empty => link.answers.empty_query(),
                 Response::Notice(error) => {
@@ -475,8 +505,14 @@ impl Wire {
         Ok(())
     }
 
-    fn begin_copy(&mut self, link: &mut Link, columns: usize, expecting: Expecting) {
-        link.answers.copy_in(columns);
+    fn begin_copy(
+        &mut self,
+        link: &mut Link,
+        columns: usize,
+        is_binary: bool,
+        expecting: Expecting,
+    ) {
+        link.answers.copy_in(columns, is_binary);
         link.due = true;
         self.expecting = expecting;
     }
@@ -540,19 +576,35 @@ impl Wire {
     ) -> Result<(), Stop> {
         for row in rows {
             send_row(link, &mut self.text, columns, row, formats);
-            if link.answers.len() > OUTPUT_BYTES {
-                if !self.session.has_transaction() {
-                    // It is committed: no interruption undoes it.
-                    link.flush().await?;
-                    continue;
-                }
-                let limits = Limits::of(&self.entry, self.deadline);
-                if let Err(interruption) = run::flush(link, limits).await? {
-                    return Err(interruption.settle(&mut self.session, &self.state).into());
-                }
-            }
+            self.relieve(link).await?;
         }
         Ok(())
+    }
+
+    /// Sends records of COPY … TO.
+    async fn send_records(&mut self, link: &mut Link, records: &[Vec<u8>]) -> Result<(), Stop> {
+        for record in records {
+            link.answers.copy_data(record);
+            self.relieve(link).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the responses if there are many.
+    async fn relieve(&mut self, link: &mut Link) -> Result<(), Stop> {
+        if link.answers.len() <= OUTPUT_BYTES {
+            return Ok(());
+        }
+        if !self.session.has_transaction() {
+            // It is committed: no interruption undoes it.
+            link.flush().await?;
+            return Ok(());
+        }
+        let limits = Limits::of(&self.entry, self.deadline);
+        match run::flush(link, limits).await? {
+            Ok(()) => Ok(()),
+            Err(interruption) => Err(interruption.settle(&mut self.session, &self.state).into()),
+        }
     }
 
     /// Sends the notices of the extended protocol; in a simple query they are among the responses.

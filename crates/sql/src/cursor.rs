@@ -226,6 +226,7 @@ impl Session {
             Statement::Fetch { name, .. } if !compiled.source.moves => {
                 self.cursors.columns(&names::fold(name))
             }
+            _ if compiled.source.copy_to.is_some() => None,
             _ => compiled.columns.clone(),
         }
     }

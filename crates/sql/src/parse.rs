@@ -3,6 +3,7 @@
 
 use crate::carried;
 use crate::clauses;
+use crate::copy;
 use crate::datetime;
 use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
@@ -48,6 +49,8 @@ pub(crate) struct Parsed {
     pub(crate) moves: bool,
     /// The clause OVERRIDING of INSERT.
     pub(crate) overriding: Option<Overriding>,
+    /// The options of COPY … TO; `statement` is its query then.
+    pub(crate) copy_to: Option<copy::Options>,
     /// The levels for which recursion over the statement needs stack.
     pub(crate) levels: usize,
 }
@@ -238,6 +241,7 @@ fn parse_statement(
     carried::cut(&mut tokens);
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "copy")) {
+        copy::adapt(&mut tokens);
         tokens.push(TokenWithSpan::wrap(Token::SemiColon));
         // The parser knows only `freeze true`.
         for at in 1..tokens.len() {
@@ -299,6 +303,7 @@ fn parse_statement(
             &parser,
         ));
     }
+    let copy_to = copy::cut(&mut statement)?;
     let levels = limits::settle(&mut statement)? + parentheses;
     limits::check_stored(&statement, levels)?;
     Ok(Parsed {
@@ -312,6 +317,7 @@ fn parse_statement(
         constraints,
         moves,
         overriding,
+        copy_to,
         levels,
     })
 }

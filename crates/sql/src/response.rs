@@ -39,12 +39,25 @@ pub enum Response {
         /// suspended).
         done: Option<String>,
     },
+    /// Some records of COPY … TO STDOUT, which follow one another as rows do.
+    CopyOut {
+        /// The number of columns of each row.
+        columns: usize,
+        /// True if the records are in PostgreSQL's binary format.
+        is_binary: bool,
+        /// The records, each with its end.
+        records: Vec<Vec<u8>>,
+        /// The command tag if these records are the last.
+        done: Option<String>,
+    },
     /// The command tag of a statement without rows.
     Complete(String),
     /// The client must send the data of COPY FROM STDIN.
     CopyIn {
-        /// The number of columns of each line.
+        /// The number of columns of each row.
         columns: usize,
+        /// True if the rows must be in PostgreSQL's binary format.
+        is_binary: bool,
     },
     /// The text was empty.
     Empty,
@@ -52,6 +65,13 @@ pub enum Response {
     Notice(SqlError),
     /// The statement failed, and the rest of a simple query with it.
     Failed(SqlError),
+}
+
+impl Response {
+    /// True if more of the result follows.
+    pub(crate) fn goes_on(&self) -> bool {
+        matches!(self, Response::Rows { done: None, .. } | Response::CopyOut { done: None, .. })
+    }
 }
 
 /// The parameters and columns of a prepared statement.

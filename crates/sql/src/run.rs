@@ -18,7 +18,7 @@ use crate::settings::Asked;
 use crate::statistics;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
-use crate::{control, ddl, system};
+use crate::{control, copy, ddl, system};
 use meridian_txn::{
     Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, SnapshotAge, Times,
     Timings,
@@ -161,6 +161,10 @@ impl Session {
             self.ensure_work(&compiled).await?;
             return self.start_copy(&compiled.source.statement).await;
         }
+        if let (Some(options), Some(columns)) = (&compiled.source.copy_to, &compiled.columns) {
+            // An option that names no column fails before the query runs.
+            copy::Writer::new(options, columns)?;
+        }
         if let Some(vacuum) = &compiled.source.vacuum {
             return self.vacuum(vacuum).await;
         }
@@ -233,7 +237,7 @@ impl Session {
                     if let Some(analyzed) = portal.analyzed.take() {
                         chunk.rows = texts(self.show_analyzed(&compiled, &analyzed).await?);
                     }
-                    return Ok(response_of(&compiled, chunk));
+                    return response_of(&compiled, chunk, !goes_on);
                 }
             }
         }
@@ -508,7 +512,7 @@ impl Session {
                         let columns = portal.compiled.as_ref().map(|now| &now.columns);
                         let fits = chunk.done && columns == Some(&compiled.columns);
                         let Some(unseen) = unseen.filter(|_| fits) else { return Ok(false) };
-                        unseen.response = response_of(compiled, chunk);
+                        unseen.response = response_of(compiled, chunk, true)?;
                     }
                     work.record(compiled, params, found, self.facts.sequences.take_drawn());
                 }
@@ -607,16 +611,20 @@ impl Session {
     }
 }
 
-/// Returns the response of a statement that ran.
-fn response_of(compiled: &Compiled, chunk: Chunk) -> Response {
-    match &compiled.columns {
-        Some(columns) => Response::Rows {
-            columns: columns.clone(),
-            rows: chunk.rows,
-            done: chunk.done.then_some(chunk.tag),
-        },
-        None => Response::Complete(chunk.tag),
-    }
+/// Returns the response of a statement that ran. `first`: the chunk is the first of the result.
+fn response_of(compiled: &Compiled, chunk: Chunk, first: bool) -> Result<Response, SqlError> {
+    let Chunk { rows, done, tag } = chunk;
+    let Some(columns) = &compiled.columns else { return Ok(Response::Complete(tag)) };
+    let Some(options) = &compiled.source.copy_to else {
+        return Ok(Response::Rows { columns: columns.clone(), rows, done: done.then_some(tag) });
+    };
+    let count = tag.rsplit(' ').next().unwrap_or("0");
+    Ok(Response::CopyOut {
+        columns: columns.len(),
+        is_binary: options.is_binary(),
+        records: copy::Writer::new(options, columns)?.records(&rows, first, done),
+        done: done.then(|| format!("COPY {count}")),
+    })
 }
 
 /// Returns the checksum that a replay must reproduce. The times of EXPLAIN ANALYZE are never the

@@ -360,7 +360,7 @@ impl Session {
     async fn go_on_last(&mut self, mut portal: Portal, last: bool) -> Result<Response, SqlError> {
         let response = self.run(&mut portal, CHUNK_ROWS).await?;
         match &response {
-            Response::Rows { done: None, .. } => self.running = Some(portal),
+            response if response.goes_on() => self.running = Some(portal),
             Response::CopyIn { .. } => {}
             _ if last => return self.finish_with(response).await,
             _ => {}
@@ -545,7 +545,7 @@ impl Session {
                 {
                     prepared.compiled = Some(compiled.clone());
                 }
-                if let Response::Rows { done: None, .. } = &response {
+                if response.goes_on() {
                     self.portals.insert(portal.into(), running);
                 }
                 Ok(response)
@@ -564,7 +564,11 @@ impl Session {
     /// response of the run that was committed is returned. A response that is not complete is
     /// returned at once. Not to be interrupted.
     pub async fn finish(&mut self, response: Response) -> Result<Response, SqlError> {
-        if !matches!(response, Response::Rows { done: Some(_), .. } | Response::Complete(_)) {
+        let is_result = matches!(
+            response,
+            Response::Rows { .. } | Response::CopyOut { .. } | Response::Complete(_)
+        );
+        if !is_result || response.goes_on() {
             return Ok(response);
         }
         let deep = self.replayed_levels();

@@ -23,6 +23,8 @@ pub enum Answer {
         /// The command tag.
         tag: String,
     },
+    /// The data of a COPY … TO STDOUT.
+    Copied(Vec<u8>),
     /// A command tag without rows.
     Done(String),
     /// A warning or notice.

@@ -209,7 +209,8 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("\\timing [on|off]", "print how long statements take"),
     ("\\x [on|off]", "one column below the other"),
     ("\\i FILE", "run a file"),
-    ("\\copy TABLE from FILE", "take in a file's lines, as COPY … FROM STDIN does"),
+    ("\\copy TABLE from FILE", "take in a file's rows, as COPY … FROM STDIN does"),
+    ("\\copy TABLE to FILE", "write rows to a file; also \\copy (QUERY) to FILE"),
     ("\\?", "this list"),
     ("\\q", "leave (also ctrl-D)"),
 ];

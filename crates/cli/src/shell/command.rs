@@ -5,17 +5,53 @@ use super::split::Piece;
 use super::{Shell, Stop};
 use std::path::Path;
 
-/// Parses the argument of `\copy` into the table with its columns, the file, and the options.
-fn copied(argument: &str) -> Option<(&str, &str, &str)> {
-    // Lower case keeps the positions of ASCII, which the word is.
-    let at = argument.to_ascii_lowercase().find(" from ")?;
-    let (table, rest) = (argument[..at].trim(), argument[at + " from ".len()..].trim());
+/// The argument of `\copy`.
+#[derive(Debug, PartialEq, Eq)]
+struct Copy<'a> {
+    /// The table with its columns, or a query in parentheses.
+    what: &'a str,
+    is_to: bool,
+    file: &'a str,
+    options: &'a str,
+}
+
+/// Returns the length of the text in parentheses that an argument begins with; 0 if it has none.
+fn parenthesized(argument: &str) -> Option<usize> {
+    if !argument.starts_with('(') {
+        return Some(0);
+    }
+    let (mut depth, mut quoted) = (0_usize, false);
+    for (at, c) in argument.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Parses the argument of `\copy`; `None` if it names no table or no file.
+fn copied(argument: &str) -> Option<Copy<'_>> {
+    let query = parenthesized(argument)?;
+    // Lower case keeps the positions of ASCII, which the words are.
+    let lower = argument.to_ascii_lowercase();
+    let find = |word: &str| lower[query..].find(word).map(|at| (query + at, word.len()));
+    let (from, to) = (find(" from "), find(" to "));
+    let is_to = to.is_some_and(|to| from.is_none_or(|from| to < from));
+    let (at, length) = if is_to { to? } else { from? };
+    let (what, rest) = (argument[..at].trim(), argument[at + length..].trim());
     let (file, options) = match rest.strip_prefix('\'') {
         Some(quoted) => quoted.split_once('\'')?,
         None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
     };
-    let wanted = !table.is_empty() && !file.is_empty() && !file.eq_ignore_ascii_case("stdin");
-    wanted.then_some((table, file, options.trim()))
+    let is_stream = ["stdin", "stdout"].iter().any(|word| file.eq_ignore_ascii_case(word));
+    let wanted = !what.is_empty() && !file.is_empty() && !is_stream;
+    wanted.then_some(Copy { what, is_to, file, options: options.trim() })
 }
 
 impl Shell {
@@ -84,17 +120,21 @@ impl Shell {
         }
     }
 
-    /// Runs `\copy TABLE [(COLUMNS)] from FILE [OPTIONS]`: COPY, with the rows of a local file.
+    /// Runs `\copy TABLE [(COLUMNS)] from FILE [OPTIONS]`, or `to FILE`: COPY, with the rows in a
+    /// local file.
     fn copy(&mut self, argument: &str) -> Result<(), Stop> {
-        let Some((table, file, options)) = copied(argument) else {
-            return self
-                .complain("\\copy TABLE [(COLUMNS)] from 'FILE' [OPTIONS]; there is no other way than from a file");
+        let Some(Copy { what, is_to, file, options }) = copied(argument) else {
+            return self.complain(
+                "\\copy TABLE [(COLUMNS)] from 'FILE' [OPTIONS], or \\copy TABLE or (QUERY) to 'FILE' [OPTIONS]",
+            );
         };
-        match std::fs::read_to_string(file) {
-            Ok(data) => {
-                let sql = format!("COPY {table} FROM STDIN {options}").trim_end().to_owned();
-                self.statement(&Piece { line: 1, sql, data: Some(data) }, None)
-            }
+        let direction = if is_to { "TO STDOUT" } else { "FROM STDIN" };
+        let sql = format!("COPY {what} {direction} {options}").trim_end().to_owned();
+        if is_to {
+            return self.send(&sql, None, Some(Path::new(file)), None);
+        }
+        match std::fs::read(file) {
+            Ok(data) => self.send(&sql, Some(&data), None, None),
             Err(error) => self.complain(&format!("cannot read {file}: {error}")),
         }
     }
@@ -162,18 +202,25 @@ impl Shell {
 
 #[cfg(test)]
 mod tests {
-    use super::copied;
+    use super::{Copy, copied};
 
     #[test]
-    fn a_copy_names_a_table_and_a_file() {
+    fn a_copy_names_a_table_or_query_and_a_file() {
+        let some = |what, is_to, file, options| Some(Copy { what, is_to, file, options });
         for (typed, found) in [
-            ("t from a.tsv", Some(("t", "a.tsv", ""))),
+            ("t from a.tsv", some("t", false, "a.tsv", "")),
             (
                 "t (a, b) FROM 'my file' with (null '')",
-                Some(("t (a, b)", "my file", "with (null '')")),
+                some("t (a, b)", false, "my file", "with (null '')"),
             ),
+            ("t to a.csv csv", some("t", true, "a.csv", "csv")),
+            (
+                "(select ')' from t where (a = 1)) TO 'from here'",
+                some("(select ')' from t where (a = 1))", true, "from here", ""),
+            ),
+            ("(select 1 to a.tsv", None),
             ("t from stdin", None),
-            ("t to a.tsv", None),
+            ("t to stdout", None),
             ("t from 'open", None),
             ("", None),
         ] {

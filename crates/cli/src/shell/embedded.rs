@@ -47,6 +47,7 @@ fn heading(column: &Column) -> Heading {
 async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut open: Option<Vec<Vec<Option<String>>>> = None;
+    let mut copied_out = Vec::new();
     session.start(sql);
     loop {
         let next = tokio::select! {
@@ -79,6 +80,12 @@ async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answe
                         rows,
                         tag,
                     });
+                }
+            }
+            Response::CopyOut { records, done, .. } => {
+                copied_out.extend(records.concat());
+                if done.is_some() {
+                    answers.push(Answer::Copied(std::mem::take(&mut copied_out)));
                 }
             }
             Response::Complete(tag) => answers.push(Answer::Done(tag)),

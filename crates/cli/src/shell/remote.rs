@@ -3,9 +3,9 @@
 use super::backend::{Answer, Backend, Heading, State};
 use super::catalog::Found;
 use super::fault::Fault;
-use super::split::uncommented;
-use futures::SinkExt;
+use super::split::{is_copy_to_stdout, uncommented};
 use futures::future::poll_fn;
+use futures::{SinkExt, TryStreamExt};
 use std::io::Cursor;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -128,6 +128,16 @@ async fn copy(client: &Client, sql: &str, data: &[u8]) -> Result<u64, tokio_post
     sink.finish().await
 }
 
+/// Receives the data of COPY … TO STDOUT.
+async fn copy_out(client: &Client, sql: &str) -> Result<Vec<u8>, tokio_postgres::Error> {
+    let mut stream = pin!(client.copy_out(sql).await?);
+    let mut data = Vec::new();
+    while let Some(part) = stream.try_next().await? {
+        data.extend_from_slice(&part);
+    }
+    Ok(data)
+}
+
 impl Remote {
     fn answer(&mut self, sql: &str, data: Option<&[u8]>) -> Vec<Answer> {
         if self.client.is_closed() {
@@ -148,6 +158,9 @@ impl Remote {
                     Some(data) => {
                         let count = copy(client, sql, data).await?;
                         Ok(vec![Answer::Done(tag(sql, count))])
+                    }
+                    None if is_copy_to_stdout(sql) => {
+                        Ok(vec![Answer::Copied(copy_out(client, sql).await?)])
                     }
                     None => client.simple_query(sql).await.map(|messages| collect(sql, messages)),
                 }

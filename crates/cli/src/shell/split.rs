@@ -141,13 +141,22 @@ pub fn uncommented(statement: &str) -> &str {
 
 /// True if rows of data follow the statement.
 fn is_copy_from_stdin(statement: &str) -> bool {
+    is_copy(statement, "from", "stdin")
+}
+
+/// True if the statement's rows are sent as data.
+pub fn is_copy_to_stdout(statement: &str) -> bool {
+    is_copy(statement, "to", "stdout")
+}
+
+fn is_copy(statement: &str, direction: &str, stream: &str) -> bool {
     let separates = |c: char| c.is_whitespace() || c == '(' || c == ')';
     let words: Vec<&str> =
         uncommented(statement).split(separates).filter(|word| !word.is_empty()).collect();
     words.first().is_some_and(|word| word.eq_ignore_ascii_case("copy"))
-        && words
-            .windows(2)
-            .any(|two| two[0].eq_ignore_ascii_case("from") && two[1].eq_ignore_ascii_case("stdin"))
+        && words.windows(2).any(|two| {
+            two[0].eq_ignore_ascii_case(direction) && two[1].eq_ignore_ascii_case(stream)
+        })
 }
 
 /// True if the text has only white space and comments.
@@ -327,6 +336,7 @@ mod tests {
             ["select 'copy from stdin'", "copy t to stdout", "copy t from 'f'", "-- copy\nselect 1"]
         {
             assert!(!is_copy_from_stdin(sql), "{sql}");
+            assert_eq!(is_copy_to_stdout(sql), sql == "copy t to stdout", "{sql}");
         }
     }
 

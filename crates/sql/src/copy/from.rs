@@ -1,5 +1,7 @@
-//! COPY … FROM STDIN in the text format: rows as they arrive, cut anywhere.
+//! COPY … FROM STDIN: rows as they arrive, cut anywhere.
 
+use super::options::Options;
+use super::records::{Record, Records};
 use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
@@ -12,14 +14,12 @@ use crate::response::Response;
 use crate::run::MOST_REPLAYS;
 use crate::sequence::Drawn;
 use crate::session::Session;
+use crate::types::Type;
 use crate::work::Work;
 use crate::{bind, compile, write};
 use meridian_txn::Locking;
-use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
+use sqlparser::ast::{CopySource, CopyTarget, Statement};
 use std::sync::Arc;
-
-/// The longest accepted line, in bytes.
-const LONGEST_LINE_BYTES: usize = 64 << 20;
 
 /// The values that are looked up in referenced tables at once.
 const CHECKED: usize = 10_000;
@@ -29,18 +29,18 @@ const MOST_DEFERRED: usize = 1_000_000;
 
 /// A COPY in progress.
 pub(crate) struct Copying {
+    records: Records,
+    target: Target,
+}
+
+/// The table that a COPY fills.
+struct Target {
     table: Arc<Table>,
     columns: Vec<usize>,
     /// The values of columns that the rows do not give: known ones, and expressions for the others.
     defaults: Vec<Datum>,
     computed: Vec<(usize, Expr)>,
-    delimiter: u8,
-    null: Vec<u8>,
-    skip_header: bool,
-    partial: Vec<u8>,
-    line: u64,
     count: u64,
-    ended: bool,
     /// Set if the table's storage is this transaction's own.
     bulk: Option<Bulk>,
     /// The tables that foreign keys concern, and the references that are not looked up yet.
@@ -54,31 +54,17 @@ fn no_copy() -> SqlError {
 
 impl Session {
     pub(crate) async fn start_copy(&mut self, statement: &Statement) -> Result<Response, SqlError> {
-        let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
+        let Statement::Copy { source, to: false, target, options, legacy_options, values: _ } =
+            statement
+        else {
             return Err(no_copy());
         };
-        let (CopySource::Table { table_name, columns }, false, CopyTarget::Stdin) =
-            (source, *to, target)
-        else {
-            return Err(SqlError::unsupported("COPY other than FROM STDIN"));
-        };
-        if !legacy_options.is_empty() {
-            return Err(SqlError::unsupported("COPY with options outside parentheses"));
+        let CopySource::Table { table_name, columns } = source else { return Err(no_copy()) };
+        if !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout) {
+            return Err(SqlError::unsupported(format!("COPY FROM {target}"))
+                .hint("Send the rows: COPY … FROM STDIN, or \\copy of psql."));
         }
-        let (mut delimiter, mut null, mut skip_header) = (b'\t', b"\\N".to_vec(), false);
-        for option in options {
-            match option {
-                CopyOption::Format(format) if format.value.eq_ignore_ascii_case("text") => {}
-                // Rows are never written in a form that has to be frozen later.
-                CopyOption::Freeze(_) => {}
-                CopyOption::Encoding(name)
-                    if matches!(name.to_lowercase().as_str(), "utf8" | "utf-8" | "unicode") => {}
-                CopyOption::Delimiter(c) if c.is_ascii() => delimiter = *c as u8,
-                CopyOption::Null(text) => null = text.clone().into_bytes(),
-                CopyOption::Header(on) => skip_header = *on,
-                other => return Err(SqlError::unsupported(format!("the COPY option {other}"))),
-            }
-        }
+        let options = Options::read(options, legacy_options, false)?;
         let work = self.work.as_mut().ok_or_else(no_copy)?;
         let engine = self.engine.clone();
         let mut looks = 0;
@@ -125,31 +111,23 @@ impl Session {
                 expr => defaults[at] = expr.eval(&[], &scope)?,
             }
         }
-        let response = Response::CopyIn { columns: columns.len() };
-        let partial = Vec::new();
-        self.copying = Some(Copying {
-            table,
-            columns,
-            defaults,
-            computed,
-            delimiter,
-            null,
-            skip_header,
-            partial,
-            line: 0,
-            count: 0,
-            ended: false,
-            bulk,
-            related,
-            referred: Obligations::new(),
-        });
+        let names: Vec<&str> = columns.iter().map(|at| table.columns[*at].name.as_str()).collect();
+        let records = Records::new(options, &names)?;
+        let response = Response::CopyIn { columns: columns.len(), is_binary: records.is_binary() };
+        let referred = Obligations::new();
+        let target =
+            Target { table, columns, defaults, computed, count: 0, bulk, related, referred };
+        self.copying = Some(Copying { records, target });
         Ok(response)
     }
 
     /// Takes data of COPY FROM STDIN, cut anywhere.
     pub async fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError> {
         let result = match (&mut self.copying, &mut self.work) {
-            (Some(copying), Some(work)) => copying.take(work, &self.facts, data).await,
+            (Some(copying), Some(work)) => {
+                copying.records.push(data);
+                copying.take(work, &self.facts, false).await
+            }
             _ => return Err(no_copy()),
         };
         self.learn_from_work();
@@ -164,13 +142,13 @@ impl Session {
         let result = match (&mut self.copying, &mut self.work) {
             (Some(copying), Some(work)) => {
                 let finished = copying.finish(work, &self.facts).await;
-                work.has_changed(copying.table.id, copying.count);
+                work.has_changed(copying.target.table.id, copying.target.count);
                 finished
             }
             _ => return Err(no_copy()),
         };
         self.learn_from_work();
-        let count = self.copying.as_ref().map_or(0, |copying| copying.count);
+        let count = self.copying.as_ref().map_or(0, |copying| copying.target.count);
         match result {
             Ok(()) => {
                 self.copying = None;
@@ -194,86 +172,80 @@ impl Session {
 }
 
 impl Copying {
-    async fn take(&mut self, work: &mut Work, facts: &Facts, data: &[u8]) -> Result<(), SqlError> {
-        let mut rest = data;
-        while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
-            if self.partial.is_empty() {
-                self.line(work, facts, &rest[..at]).await?;
-            } else {
-                self.partial.extend(&rest[..at]);
-                let line = std::mem::take(&mut self.partial);
-                self.line(work, facts, &line).await?;
+    /// Writes the rows that have arrived. `is_last`: no more follow.
+    async fn take(
+        &mut self,
+        work: &mut Work,
+        facts: &Facts,
+        is_last: bool,
+    ) -> Result<(), SqlError> {
+        let Copying { records, target } = self;
+        let is_binary = records.is_binary();
+        loop {
+            match records.next(is_last) {
+                Ok(Some(record)) => {
+                    let row = target.row(&record, is_binary)?;
+                    target.write(work, facts, row).await?;
+                }
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    let place = format!("COPY {}, line {}", target.table.name, records.line());
+                    return Err(error.detail(place));
+                }
             }
-            rest = &rest[at + 1..];
         }
-        self.partial.extend(rest);
-        if self.partial.len() > LONGEST_LINE_BYTES {
-            return Err(SqlError::new(
-                state::TOO_LARGE,
-                format!("COPY line {} is longer than 64 MB", self.line + 1),
-            ));
-        }
-        Ok(())
     }
 
     async fn finish(&mut self, work: &mut Work, facts: &Facts) -> Result<(), SqlError> {
-        let line = std::mem::take(&mut self.partial);
-        if !line.is_empty() {
-            self.line(work, facts, &line).await?;
-        }
-        if let Some(bulk) = &mut self.bulk {
+        self.take(work, facts, true).await?;
+        if let Some(bulk) = &mut self.target.bulk {
             bulk.finish(&mut *work.txn).await?;
         }
-        constraint::check_all(&self.referred, work.txn.as_mut(), Written::Stays).await?;
+        let referred = &self.target.referred;
+        constraint::check_all(referred, work.txn.as_mut(), Written::Stays).await?;
         work.check_due().await
     }
+}
 
-    async fn line(&mut self, work: &mut Work, facts: &Facts, line: &[u8]) -> Result<(), SqlError> {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        self.line += 1;
-        if std::mem::take(&mut self.skip_header) || self.ended {
-            return Ok(());
-        }
-        if line == b"\\." {
-            self.ended = true;
-            return Ok(());
-        }
-        let (table, number) = (self.table.clone(), self.line);
+/// Reads a value of a column.
+fn read(ty: Type, bytes: &[u8], is_binary: bool) -> Result<Datum, SqlError> {
+    let datum = if is_binary {
+        Datum::from_binary(ty, bytes)?
+    } else {
+        let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        let message = "invalid byte sequence for encoding \"UTF8\"";
+        let text = text.ok_or_else(|| SqlError::new(state::BAD_ENCODING, message))?;
+        Datum::from_text(ty, text)?
+    };
+    cast::cast(datum, ty, false)
+}
+
+impl Target {
+    /// Returns the row of a record.
+    fn row(&self, record: &Record<'_>, is_binary: bool) -> Result<Vec<Datum>, SqlError> {
         let mut row = self.defaults.clone();
-        let mut fields = fields(line, self.delimiter);
-        if fields.len() == 1 && self.columns.is_empty() {
-            fields.clear();
-        }
-        if fields.len() > self.columns.len() {
-            return Err(SqlError::new(state::BAD_COPY, "extra data after last expected column")
-                .detail(format!("COPY {}, line {number}", table.name)));
-        }
-        for (at, column) in self.columns.iter().enumerate() {
-            let def = &table.columns[*column];
-            let Some(field) = fields.get(at) else {
-                return Err(SqlError::new(
-                    state::BAD_COPY,
-                    format!("missing data for column \"{}\"", def.name),
-                )
-                .detail(format!("COPY {}, line {number}", table.name)));
-            };
-            row[*column] = if *field == self.null {
-                Datum::Null
-            } else {
-                let bytes = unescape(field);
-                let text = std::str::from_utf8(&bytes).map_err(|_| {
-                    SqlError::new(
-                        state::BAD_ENCODING,
-                        "invalid byte sequence for encoding \"UTF8\"",
-                    )
-                })?;
-                let read = Datum::from_text(def.ty, text)
-                    .and_then(|datum| cast::cast(datum, def.ty, false));
-                read.map_err(|e| {
-                    e.detail(format!("COPY {}, line {number}, column {}", table.name, def.name))
-                })?
+        for (value, column) in record.values.iter().zip(&self.columns) {
+            let def = &self.table.columns[*column];
+            let place =
+                || format!("COPY {}, line {}, column {}", self.table.name, record.line, def.name);
+            row[*column] = match value {
+                None => Datum::Null,
+                Some(bytes) => {
+                    read(def.ty, bytes, is_binary).map_err(|error| error.detail(place()))?
+                }
             };
         }
+        Ok(row)
+    }
+
+    /// Adds the values that are computed for each row, and writes the row.
+    async fn write(
+        &mut self,
+        work: &mut Work,
+        facts: &Facts,
+        mut row: Vec<Datum>,
+    ) -> Result<(), SqlError> {
+        let table = self.table.clone();
         if !self.computed.is_empty() {
             let now_us = work.now_us();
             let scope = Scope { params: &[], now_us, session: facts, catalog: None, effects: None };
@@ -319,65 +291,4 @@ impl Copying {
         self.count += 1;
         Ok(())
     }
-}
-
-/// Splits a line into its fields, still escaped.
-fn fields(line: &[u8], delimiter: u8) -> Vec<&[u8]> {
-    let (mut out, mut from, mut at) = (Vec::new(), 0, 0);
-    while at < line.len() {
-        if line[at] == b'\\' {
-            at += 1;
-        } else if line[at] == delimiter {
-            out.push(&line[from..at]);
-            from = at + 1;
-        }
-        at += 1;
-    }
-    out.push(&line[from..]);
-    out
-}
-
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let (mut out, mut at) = (Vec::with_capacity(field.len()), 0);
-    while at < field.len() {
-        let byte = field[at];
-        at += 1;
-        if byte != b'\\' || at == field.len() {
-            out.push(byte);
-            continue;
-        }
-        let escaped = field[at];
-        at += 1;
-        let digits = |base: u32, from: usize, most: usize| {
-            let count = field[from..]
-                .iter()
-                .take(most)
-                .take_while(|b| char::from(**b).is_digit(base))
-                .count();
-            let value = field[from..from + count]
-                .iter()
-                .fold(0, |n, b| n * base + char::from(*b).to_digit(base).unwrap_or(0));
-            (count, value as u8)
-        };
-        out.push(match escaped {
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'v' => 11,
-            b'0'..=b'7' => {
-                let (count, value) = digits(8, at - 1, 3);
-                at += count - 1;
-                value
-            }
-            b'x' if digits(16, at, 2).0 > 0 => {
-                let (count, value) = digits(16, at, 2);
-                at += count;
-                value
-            }
-            other => other,
-        });
-    }
-    out
 }

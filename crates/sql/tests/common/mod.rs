@@ -353,7 +353,12 @@ pub fn show(response: &Response) -> Vec<String> {
             lines
         }
         Response::Complete(tag) => vec![tag.clone()],
-        Response::CopyIn { columns } => vec![format!("COPY IN {columns}")],
+        Response::CopyIn { columns, .. } => vec![format!("COPY IN {columns}")],
+        Response::CopyOut { records, done, .. } => records
+            .into_iter()
+            .map(|record| String::from_utf8_lossy(record).into_owned())
+            .chain(done.clone())
+            .collect(),
         Response::Empty => vec!["EMPTY".into()],
         Response::Notice(notice) => vec![format!("NOTICE {}", notice.message)],
         Response::Failed(error) => vec![format!("{} {}", error.sqlstate, error.message)],

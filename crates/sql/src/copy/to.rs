@@ -1,0 +1,131 @@
+//! COPY … TO STDOUT: a query, and the format in which its rows are sent.
+
+use super::options::{Format, Options, named};
+use super::{ALL_COLUMNS, binary, csv, text};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::parse::is_word;
+use crate::response::Column;
+use sqlparser::ast::{CopySource, CopyTarget, Statement};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+/// Rewrites what the parser does not know of COPY: `COPY t (a) TO` becomes `COPY (SELECT a FROM t)
+/// TO`, and the columns `*` of FORCE_QUOTE a list.
+pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) {
+    let at = tokens.iter().position(|token| is_word(token, "to") || is_word(token, "from"));
+    let is_query = tokens.get(1).is_some_and(|token| token.token == Token::LParen);
+    if let Some(to) = at.filter(|at| is_word(&tokens[*at], "to") && *at > 1 && !is_query) {
+        let wrap = |token: Token, like: &TokenWithSpan| TokenWithSpan::new(token, like.span);
+        let first = tokens[1].clone();
+        let list = tokens[1..to].iter().position(|token| token.token == Token::LParen);
+        let name = tokens[1..list.map_or(to, |at| at + 1)].to_vec();
+        let columns = match list {
+            Some(list) if tokens[to - 1].token == Token::RParen => {
+                tokens[list + 2..to - 1].to_vec()
+            }
+            Some(_) => return,
+            None => vec![wrap(Token::Mul, &first)],
+        };
+        let mut query =
+            vec![wrap(Token::LParen, &first), wrap(Token::make_keyword("SELECT"), &first)];
+        query.extend(columns);
+        query.push(wrap(Token::make_keyword("FROM"), &first));
+        query.extend(name);
+        query.push(wrap(Token::RParen, &first));
+        tokens.splice(1..to, query);
+    }
+    for at in 1..tokens.len() {
+        if tokens[at].token == Token::Mul && is_word(&tokens[at - 1], "force_quote") {
+            let span = tokens[at].span;
+            let all = Token::Word(Word {
+                value: ALL_COLUMNS.into(),
+                quote_style: Some('"'),
+                keyword: sqlparser::keywords::Keyword::NoKeyword,
+            });
+            let list = [Token::LParen, all, Token::RParen];
+            tokens.splice(at..=at, list.map(|token| TokenWithSpan::new(token, span)));
+            return;
+        }
+    }
+}
+
+/// Replaces COPY … TO by its query, and returns the options.
+pub(crate) fn cut(statement: &mut Statement) -> Result<Option<Options>, SqlError> {
+    let Statement::Copy { source, to: true, target, options, legacy_options, values: _ } =
+        statement
+    else {
+        return Ok(None);
+    };
+    if !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout) {
+        return Err(SqlError::unsupported(format!("COPY TO {target}"))
+            .hint("Take the rows: COPY … TO STDOUT, or \\copy of psql."));
+    }
+    let read = Options::read(options, legacy_options, true)?;
+    let CopySource::Query(query) = source else {
+        return Err(SqlError::unsupported("COPY TO without a query"));
+    };
+    *statement = Statement::Query(query.clone());
+    Ok(Some(read))
+}
+
+/// Writes the rows of a result in a format.
+pub(crate) struct Writer<'a> {
+    options: &'a Options,
+    columns: &'a [Column],
+    quoted: Vec<bool>,
+}
+
+impl<'a> Writer<'a> {
+    /// Fails if an option names a column that is not there.
+    pub(crate) fn new(options: &'a Options, columns: &'a [Column]) -> Result<Self, SqlError> {
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let quoted = named(&options.force_quote, &names, "FORCE_QUOTE")?;
+        Ok(Writer { options, columns, quoted })
+    }
+
+    /// Returns the records of rows, with the beginning of the data before the first and its end
+    /// behind the last.
+    pub(crate) fn records(&self, rows: &[Vec<Datum>], first: bool, last: bool) -> Vec<Vec<u8>> {
+        let mut records = Vec::with_capacity(rows.len() + 2);
+        if first && self.options.format == Format::Binary {
+            let mut header = Vec::new();
+            binary::write_header(&mut header);
+            records.push(header);
+        } else if first && self.options.header {
+            let names = self.columns.iter().map(|column| Some(column.name.as_str()));
+            let mut header = Vec::new();
+            match self.options.format {
+                // Names are quoted where they must be, whatever FORCE_QUOTE says.
+                Format::Csv => {
+                    csv::write(self.options, &vec![false; self.columns.len()], names, &mut header)
+                }
+                _ => text::write(self.options, names, &mut header),
+            }
+            records.push(header);
+        }
+        records.extend(rows.iter().map(|row| self.record(row)));
+        if last && self.options.format == Format::Binary {
+            let mut end = Vec::new();
+            binary::write_end(&mut end);
+            records.push(end);
+        }
+        records
+    }
+
+    fn record(&self, row: &[Datum]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let values = row.iter().zip(self.columns);
+        if self.options.format == Format::Binary {
+            binary::write(values.map(|(datum, column)| (datum, column.ty)), &mut out);
+            return out;
+        }
+        let texts: Vec<Option<String>> =
+            values.map(|(datum, column)| datum.to_text(column.ty)).collect();
+        let fields = texts.iter().map(Option::as_deref);
+        match self.options.format {
+            Format::Csv => csv::write(self.options, &self.quoted, fields, &mut out),
+            _ => text::write(self.options, fields, &mut out),
+        }
+        out
+    }
+}
