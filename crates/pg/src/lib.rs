@@ -18,8 +18,7 @@
 //! 5. A statement is interrupted (cancel, `statement_timeout`) by dropping its future. If its
 //!    commit was in progress the error is 40003, not 57014: the commit may have happened.
 //!
-//! Not supported: authentication and TLS (so only loopback is served), COPY TO STDOUT, the function
-//! call protocol.
+//! Not supported: authentication and TLS (so only loopback is served), the function call protocol.
 
 mod analyst;
 mod backend;

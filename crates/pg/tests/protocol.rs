@@ -2,12 +2,7 @@
 
 mod common;
 
-use common::{Message, Raw, bind, execute, message, parse, query, start, sync, tags};
-
-async fn say(raw: &mut Raw, bytes: impl AsRef<[u8]>) -> Vec<Message> {
-    raw.send(bytes).await;
-    raw.until(b'Z').await
-}
+use common::{Raw, bind, codes, execute, message, parse, query, say, start, status, sync, tags};
 
 async fn ok(raw: &mut Raw, text: &str) {
     let answer = say(raw, query(text)).await;
@@ -23,18 +18,6 @@ async fn session_with_numbers(server: &common::Running) -> Raw {
     )
     .await;
     raw
-}
-
-fn status(answer: &[Message]) -> u8 {
-    answer.last().expect("ready").body[0]
-}
-
-fn codes(answer: &[Message]) -> Vec<String> {
-    answer
-        .iter()
-        .filter(|message| message.tag == b'E')
-        .filter_map(|error| error.field(b'C'))
-        .collect()
 }
 
 #[tokio::test]

@@ -21,11 +21,12 @@ use crate::stack;
 use crate::system;
 use crate::turn::Turn;
 use crate::types::Type;
+use crate::view::{self, View};
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,10 +60,12 @@ pub(crate) struct Compiled {
     pub(crate) source: Arc<Parsed>,
     pub(crate) declared: Arc<[Option<Type>]>,
     pub(crate) plan: Plan,
-    /// The tables that it was planned for.
+    /// The objects that it was planned for.
     pub(crate) tables: Vec<Planned>,
+    /// The levels for which recursion over the plan needs stack.
+    pub(crate) levels: usize,
     /// True if the transaction had changed the catalog: the versions of the plan may never commit,
-    /// or may be used again by another change.
+    /// or may be used again by another change. Also if it uses a view whose versions no table tells.
     pub(crate) provisional: bool,
     pub(crate) params: Arc<[Type]>,
     pub(crate) columns: Option<Arc<[Column]>>,
@@ -71,7 +74,7 @@ pub(crate) struct Compiled {
 impl Drop for Compiled {
     fn drop(&mut self) {
         let plan = std::mem::replace(&mut self.plan, Plan::Control);
-        stack::with_room_if_deep(self.source.levels, || drop(plan));
+        stack::with_room_if_deep(self.levels, || drop(plan));
     }
 }
 
@@ -103,20 +106,46 @@ pub(crate) fn milliseconds(nanoseconds: u64) -> String {
     format!("{:.3} ms", nanoseconds as f64 / 1e6)
 }
 
-/// Finds a table by its name; fails with 42P01.
+/// A relation that a query may read.
+enum Readable {
+    /// A table, or a sequence as one.
+    Table(Arc<Table>),
+    View(Arc<View>),
+}
+
+/// Finds a table by its name; fails with 42P01, and with 0A000 for a view.
 pub(crate) async fn table(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,
     name: &ast::ObjectName,
 ) -> Result<Arc<Table>, SqlError> {
+    match readable(engine, txn, clean, name).await? {
+        Readable::Table(table) => Ok(table),
+        Readable::View(view) => {
+            Err(SqlError::unsupported(format!("changing rows through the view \"{}\"", view.name))
+                .hint("Change the rows of its table."))
+        }
+    }
+}
+
+/// Finds a relation by its name; fails with 42P01.
+async fn readable(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    name: &ast::ObjectName,
+) -> Result<Readable, SqlError> {
     let folded = names::relation(name)?;
     if let Some(table) = system::find(&folded) {
-        return Ok(table);
+        return Ok(Readable::Table(table));
     }
     match catalog::object_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
-        Some(Object::Table(table)) => return Ok(table),
-        Some(Object::Sequence(sequence)) => return Ok(Arc::new(sequence.as_table())),
+        Some(Object::Table(table)) => return Ok(Readable::Table(table)),
+        Some(Object::Sequence(sequence)) => {
+            return Ok(Readable::Table(Arc::new(sequence.as_table())));
+        }
+        Some(Object::View(view)) => return Ok(Readable::View(view)),
         None => {}
     }
     let mut error =
@@ -296,10 +325,12 @@ async fn compile(
         return Err(SqlError::new(state::SYNTAX, message));
     }
     let mut tables = Vec::new();
+    let mut views = Views::default();
     let (plan, params, columns) = match planned {
         Statement::Query(query) => {
             let named = Named::of(statement);
-            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let (found, relations) =
+                read(engine, txn, clean, named, &mut tables, &mut views).await?;
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             let query = step(relations, || normalize::query(query)).await;
             let plan = Arc::new(step(relations, || physical::lower(query, relations)).await?);
@@ -313,7 +344,8 @@ async fn compile(
             plan_sequences(engine, txn, clean, &into, &mut tables).await?;
             let named = Named::of(statement);
             let overriding = source.overriding;
-            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let (found, relations) =
+                read(engine, txn, clean, named, &mut tables, &mut views).await?;
             let related = related(engine, txn, clean, &into, &mut tables).await?;
             let bound =
                 step(relations, || bind::insert(insert, with, into, &found, &declared, overriding))
@@ -329,7 +361,8 @@ async fn compile(
             tables.push(table.planned());
             plan_sequences(engine, txn, clean, &table, &mut tables).await?;
             let named = Named::of(statement);
-            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let (found, relations) =
+                read(engine, txn, clean, named, &mut tables, &mut views).await?;
             let related = related(engine, txn, clean, &table, &mut tables).await?;
             let bound =
                 step(relations, || bind::change(planned, with, table, &found, &declared)).await?;
@@ -340,7 +373,8 @@ async fn compile(
         Statement::Declare { stmts } => {
             let (_, query) = cursor::query_of(stmts)?;
             let named = Named::of(statement);
-            let (found, relations) = read(engine, txn, clean, named, &mut tables).await?;
+            let (found, relations) =
+                read(engine, txn, clean, named, &mut tables, &mut views).await?;
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             // It is planned when it runs.
             tables.clear();
@@ -348,6 +382,12 @@ async fn compile(
         }
         Statement::ShowVariable { variable } => {
             (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
+        }
+        Statement::Lock(lock) => {
+            for ast::LockTableTarget { name, only: _, has_asterisk: _ } in &lock.tables {
+                readable(engine, txn, clean, name).await?;
+            }
+            (Plan::Control, Arc::from([]), None)
         }
         statement if is_control(statement) => (Plan::Control, Arc::from([]), None),
         _ => (Plan::Schema, Arc::from([]), None),
@@ -362,7 +402,8 @@ async fn compile(
         ),
         None => (plan, columns),
     };
-    Ok(Compiled { source, declared, plan, tables, provisional: !clean, params, columns })
+    let (levels, provisional) = (source.levels + views.levels, !clean || views.is_unread);
+    Ok(Compiled { source, declared, plan, tables, levels, provisional, params, columns })
 }
 
 /// A step of planning a statement, which computes without waiting, with stack for the relations.
@@ -465,30 +506,57 @@ async fn read(
     clean: bool,
     named: Named,
     tables: &mut Vec<Planned>,
+    views: &mut Views,
 ) -> Result<(Objects, usize), SqlError> {
     let mut found = Objects::default();
-    for name in &named.tables {
-        let folded = names::relation(name)?;
-        let known =
-            system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
-        if found.tables.iter().any(|table| table.name == known) {
-            continue;
-        }
-        let table = match table(engine, txn, clean, name).await {
-            // A name of WITH may hide a table in one place and not in another.
-            Err(error)
-                if error.sqlstate == state::UNDEFINED_TABLE && named.hidden.contains(&folded) =>
-            {
+    let (mut relations, mut literals) = (named.relations, BTreeSet::new());
+    // The statement, and then the views that it names, and those that these name.
+    let mut rest = VecDeque::from([(None, named)]);
+    while let Some((within, mut named)) = rest.pop_front() {
+        literals.append(&mut named.literals);
+        let mut inner = Vec::new();
+        for name in &named.tables {
+            let folded = names::relation(name)?;
+            let known =
+                system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
+            if found.tables.iter().any(|table| table.name == known) {
                 continue;
             }
-            other => other?,
-        };
-        if tables.iter().all(|known| known.id != table.id) {
-            tables.push(table.planned());
+            if let Some(view) = found.views.iter().find(|view| view.name == known) {
+                inner.push(view.id);
+                continue;
+            }
+            let table = match readable(engine, txn, clean, name).await {
+                // A name of WITH may hide a table in one place and not in another.
+                Err(error)
+                    if error.sqlstate == state::UNDEFINED_TABLE
+                        && named.hidden.contains(&folded) =>
+                {
+                    continue;
+                }
+                Ok(Readable::Table(table)) => table,
+                Ok(Readable::View(view)) => {
+                    tables.push(view.planned());
+                    let parsed = view.parsed()?;
+                    let of = || Named::of(&parsed.statement);
+                    rest.push_back((Some(view.id), stack::with_room_if_deep(parsed.levels, of)));
+                    inner.push(view.id);
+                    found.views.push(view);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if tables.iter().all(|known| known.id != table.id) {
+                tables.push(table.planned());
+            }
+            found.tables.push(table);
         }
-        found.tables.push(table);
+        views.uses.insert(within, (named.relations, inner));
     }
-    for literal in named.literals {
+    if !found.views.is_empty() {
+        relations = views.weigh(&found)?;
+    }
+    for literal in literals {
         // What no sequence has as its name is an error where it is used.
         let Some(name) = names::written(&literal) else { continue };
         let object = match catalog::relation(txn, &name).await? {
@@ -504,7 +572,67 @@ async fn read(
             found.relations.push((literal, object.id()));
         }
     }
-    Ok((found, named.relations))
+    Ok((found, relations))
+}
+
+/// The views that a statement uses, each at each place that names it.
+#[derive(Default)]
+struct Views {
+    /// For a view, or the statement itself: the relations of its own query, and the views that this
+    /// names.
+    uses: BTreeMap<Option<u32>, (usize, Vec<u32>)>,
+    /// The levels of the deepest views inside each other.
+    levels: usize,
+    /// True if a view reads no table: no shard then tells that it has changed.
+    is_unread: bool,
+}
+
+impl Views {
+    /// Returns the number of relations of the statement. Fails with 54001 if there are too many.
+    fn weigh(&mut self, found: &Objects) -> Result<usize, SqlError> {
+        // A view after those that its query names: `sizes` then has these.
+        let mut sizes: BTreeMap<u32, (usize, usize, bool)> = BTreeMap::new();
+        let mut order: Vec<&Arc<View>> = found.views.iter().collect();
+        let is_table =
+            |id: &u32| found.tables.iter().any(|table| table.id == *id && !table.is_sequence);
+        while !order.is_empty() {
+            let before = order.len();
+            let mut rest = Vec::new();
+            for view in order {
+                let inner = self.uses.get(&Some(view.id)).map_or(&[][..], |(_, inner)| inner);
+                if !inner.iter().all(|id| sizes.contains_key(id)) {
+                    rest.push(view);
+                    continue;
+                }
+                let own = self.uses.get(&Some(view.id)).map_or(0, |(own, _)| *own);
+                let (mut relations, mut levels) = (own, 0);
+                let mut reads = view.reads.iter().any(is_table);
+                for id in inner {
+                    let (more, deep, read) = sizes[id];
+                    (relations, levels) = (relations.saturating_add(more), levels.max(deep));
+                    reads |= read;
+                }
+                self.is_unread |= !reads;
+                sizes.insert(view.id, (relations, levels + view.parsed()?.levels, reads));
+            }
+            if rest.len() == before {
+                let name = &rest[0].name;
+                let message =
+                    format!("infinite recursion detected in the query of view \"{name}\"");
+                return Err(SqlError::new(state::INVALID_DEFINITION, message));
+            }
+            order = rest;
+        }
+        let (mut relations, inner) = self.uses.get(&None).cloned().unwrap_or_default();
+        for id in inner {
+            let (more, levels, _) = sizes[&id];
+            relations = relations.saturating_add(more);
+            self.levels = self.levels.max(levels);
+        }
+        limits::check_views(relations, self.levels)?;
+        // Stack for the deepest of them, too.
+        Ok(relations + self.levels)
+    }
 }
 
 /// True if a statement concerns only the session, and needs no catalog.
@@ -527,4 +655,42 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
             | Statement::CreateDatabase { .. }
             | Statement::Drop { object_type: ast::ObjectType::Database, .. }
     ) || matches!(statement, Statement::AlterTable(alter) if alter.operations.is_empty())
+}
+
+/// The query of a new view: its text and columns, the objects that it names, and the stars.
+pub(crate) struct NewView {
+    pub(crate) query: bind::Query,
+    pub(crate) stars: Vec<view::Star>,
+    /// The ids of the users' tables, sequences and views that the query itself names, also those
+    /// that a name of WITH hides in a part of it.
+    pub(crate) reads: Vec<u32>,
+}
+
+/// Binds the query of a view, in a transaction that changes the catalog.
+pub(crate) async fn view(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    parsed: &Parsed,
+    change: impl Fn(&mut Objects),
+) -> Result<NewView, SqlError> {
+    let query = view::query_of(parsed);
+    let query = query.ok_or_else(|| SqlError::new(state::SYNTAX, "a view needs one query"))?;
+    let named = Named::of(&parsed.statement);
+    let mut own = Vec::with_capacity(named.tables.len());
+    for name in &named.tables {
+        own.push(names::relation(name)?);
+    }
+    let mut views = Views::default();
+    let (mut found, relations) =
+        read(engine, txn, false, named, &mut Vec::new(), &mut views).await?;
+    change(&mut found);
+    let tables = found.tables.iter().map(|table| (&table.name, table.id));
+    let all = tables.chain(found.views.iter().map(|view| (&view.name, view.id)));
+    let named = all.filter(|(name, id)| own.contains(name) && !system::is_system(*id));
+    let in_literals = found.relations.iter().map(|(_, id)| *id);
+    let mut reads: Vec<u32> = named.map(|(_, id)| id).chain(in_literals).collect();
+    reads.sort_unstable();
+    reads.dedup();
+    let (query, stars) = step(relations, || bind::view(query, &found)).await?;
+    Ok(NewView { query, stars, reads })
 }

@@ -70,6 +70,16 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             session.work = Some(work);
             done(tag)
         }
+        Statement::Lock(lock) => {
+            let reads_only = block(session, "LOCK TABLE")?.reads_only();
+            // What a snapshot reads stays as it is, tables and rows.
+            if !reads_only || lock.lock_mode != Some(ast::LockTableMode::AccessShare) {
+                return Err(SqlError::unsupported(
+                    "LOCK TABLE, but for ACCESS SHARE in a read-only transaction",
+                ));
+            }
+            done("LOCK TABLE")
+        }
         // Copied out first, since a reference to the work must not be held across an await.
         Statement::Commit { .. } => match session.status() {
             Status::Failed => {

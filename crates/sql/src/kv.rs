@@ -9,6 +9,7 @@
 //!   01 05 storage         storage that is unused, to be erased by VACUUM
 //!   01 06 storage         when an id was allocated to a transaction that has not committed yet
 //!   01 07 id              statistics of a table
+//!   01 08 id view         nothing: the query of a view names the object
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
 
@@ -41,6 +42,15 @@ pub(crate) fn statistics_number_key(id: u32) -> Key {
 
 pub(crate) fn statistics_key(id: u32) -> Key {
     to_key([&[1, 7], &id.to_be_bytes()[..]].concat())
+}
+
+/// The prefix of the views whose queries name an object.
+pub(crate) fn views_prefix(object: u32) -> Vec<u8> {
+    [&[1, 8], &object.to_be_bytes()[..]].concat()
+}
+
+pub(crate) fn view_key(object: u32, view: u32) -> Key {
+    to_key([&views_prefix(object), &view.to_be_bytes()[..]].concat())
 }
 
 pub(crate) fn dropped_key(storage: u32) -> Key {

@@ -102,6 +102,7 @@ mod tokens;
 mod turn;
 mod types;
 mod vacuum;
+mod view;
 mod window;
 mod work;
 mod write;

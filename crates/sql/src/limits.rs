@@ -411,6 +411,19 @@ pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<usize, SqlErr
     }
 }
 
+/// Rejects a statement that reads so many relations, by views, or whose views are so deep.
+pub(crate) fn check_views(relations: usize, levels: usize) -> Result<(), SqlError> {
+    if relations as u64 > MOST_RELATIONS {
+        let message = format!("the statement reads more than {MOST_RELATIONS} relations");
+        let detail = "The relations of a view count each time that it is named.";
+        return Err(SqlError::new(state::TOO_COMPLEX, message).detail(detail));
+    }
+    if levels > DEEPEST_EXPRESSION {
+        return Err(too_deep("Views and their expressions, inside each other", DEEPEST_EXPRESSION));
+    }
+    Ok(())
+}
+
 /// Rejects a statement of so many levels if its expressions are stored: each statement that uses
 /// them is compiled with them.
 pub(crate) fn check_stored(statement: &Statement, levels: usize) -> Result<(), SqlError> {

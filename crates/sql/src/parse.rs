@@ -13,6 +13,7 @@ use crate::sequence::{self, SequenceStatement};
 use crate::stack;
 use crate::tokens;
 use crate::vacuum::{self, Vacuum};
+use crate::view;
 use meridian_clock::{Interval, Timestamp};
 use meridian_txn::ReadAt;
 use sqlparser::ast::{self, Statement};
@@ -51,6 +52,8 @@ pub(crate) struct Parsed {
     pub(crate) overriding: Option<Overriding>,
     /// The options of COPY … TO; `statement` is its query then.
     pub(crate) copy_to: Option<copy::Options>,
+    /// The text of the query of CREATE VIEW.
+    pub(crate) view_text: Option<String>,
     /// The levels for which recursion over the statement needs stack.
     pub(crate) levels: usize,
 }
@@ -229,6 +232,7 @@ fn parse_statement(
     parentheses: usize,
     recursion: usize,
 ) -> Result<Parsed, SqlError> {
+    let view_text = view::cut_text(&tokens, sql);
     let as_of = cut_as_of(&mut tokens)?;
     let protocol = cut_protocol(&mut tokens)?;
     let split = cut_split(&mut tokens, recursion)?;
@@ -318,6 +322,7 @@ fn parse_statement(
         moves,
         overriding,
         copy_to,
+        view_text,
         levels,
     })
 }

@@ -15,6 +15,7 @@ use crate::response::{Column, Response};
 use crate::sequence::Drawn;
 use crate::session::Session;
 use crate::settings::Asked;
+use crate::stack;
 use crate::statistics;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
@@ -722,6 +723,21 @@ async fn attempt(
         let drawn = std::mem::take(drawn);
         facts.sequences.begin_statement(&work.sequences, reads_only, lock_timeout, drawn);
     }
+    // The session has made room for the statement's own levels.
+    let has_views = compiled.levels > compiled.source.levels;
+    let levels = if has_views { compiled.levels } else { 0 };
+    stack::run_if_deep(levels, || run_compiled(engine, facts, work, portal, &compiled, max)).await
+}
+
+/// Runs a statement whose plan is current.
+async fn run_compiled(
+    engine: &Engine,
+    facts: &Facts,
+    work: &mut Work,
+    portal: &mut Portal,
+    compiled: &Compiled,
+    max: usize,
+) -> Result<Chunk, SqlError> {
     let params = portal.params.clone();
     let scope = Scope {
         params: &params,

@@ -1,7 +1,6 @@
 //! Backslash commands: psql's, where psql has one.
 
 use super::catalog;
-use super::split::Piece;
 use super::{Shell, Stop};
 use std::path::Path;
 

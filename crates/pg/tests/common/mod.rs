@@ -271,3 +271,23 @@ impl Raw {
 pub fn tags(messages: &[Message]) -> String {
     messages.iter().map(|message| message.tag as char).collect()
 }
+
+/// Sends messages, and returns the answer up to ReadyForQuery.
+pub async fn say(raw: &mut Raw, bytes: impl AsRef<[u8]>) -> Vec<Message> {
+    raw.send(bytes).await;
+    raw.until(b'Z').await
+}
+
+/// Returns the status of ReadyForQuery.
+pub fn status(answer: &[Message]) -> u8 {
+    answer.last().expect("ready").body[0]
+}
+
+/// Returns the SQLSTATEs of the errors.
+pub fn codes(answer: &[Message]) -> Vec<String> {
+    answer
+        .iter()
+        .filter(|message| message.tag == b'E')
+        .filter_map(|error| error.field(b'C'))
+        .collect()
+}

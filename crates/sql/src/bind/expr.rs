@@ -2,6 +2,7 @@
 
 use super::subquery::row_of;
 use super::target::is_default;
+use super::window::WindowCall;
 use super::{Binder, Typed};
 use crate::cast;
 use crate::clauses;
@@ -12,6 +13,7 @@ use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::function;
 use crate::interrupt;
 use crate::interval::{Fields, Interval};
+use crate::logical::ColumnId;
 use crate::names;
 use crate::number;
 use crate::types::Type;
@@ -548,19 +550,14 @@ impl Binder {
         let mut items = list.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>, _>>()?;
         // Several values that name no column of this query have one type together with the needle,
         // if there is one.
-        let is_alone = |binder: &Self, item: &Typed| {
-            let mut alone = true;
-            item.expr.each_column(&mut |id| alone &= !binder.is_own(id));
-            alone
-        };
-        let alone = items.iter().filter(|item| is_alone(self, item)).cloned();
+        let alone = items.iter().filter(|item| !self.names_own_column(&item.expr)).cloned();
         let alone: Vec<Typed> = std::iter::once(needle.clone()).chain(alone).collect();
         if alone.len() > 2
             && let Ok(Some(ty)) = self.meet(&alone)
             && alone.iter().any(|item| item.ty != Some(ty))
         {
             for item in items.iter_mut() {
-                if !is_alone(self, item) {
+                if self.names_own_column(&item.expr) {
                     continue;
                 }
                 *item = Typed::of(self.coerce(item.clone(), ty, false)?, ty);
@@ -587,6 +584,28 @@ impl Binder {
         let any = lists.into_iter().map(|(side, items)| Expr::In(Box::new(side), items, false));
         let any = Expr::Or(any.collect());
         Ok(Typed::of(if negated { Expr::Not(Box::new(any)) } else { any }, Type::Bool))
+    }
+
+    /// True if an expression names a column of the innermost query, perhaps in the arguments of an
+    /// aggregate or window function.
+    fn names_own_column(&self, expr: &Expr) -> bool {
+        let mut ids = Vec::new();
+        expr.each_column(&mut |id| ids.push(id));
+        ids.into_iter().filter(|id| self.is_own(*id)).any(|id| match self.arguments_of(id) {
+            Some(exprs) => exprs.into_iter().any(|expr| self.names_own_column(expr)),
+            None => true,
+        })
+    }
+
+    /// Returns the arguments of the aggregate or window function whose value a column has.
+    fn arguments_of(&self, id: ColumnId) -> Option<Vec<&Expr>> {
+        let level = self.levels.last()?;
+        let mut aggregates = level.aggregates.iter().flatten();
+        if let Some((_, aggregate)) = aggregates.find(|(of, _)| *of == id) {
+            return Some(aggregate.exprs());
+        }
+        let mut calls = level.windows.iter().flat_map(|windows| &windows.calls);
+        calls.find(|call| call.id == id).map(WindowCall::exprs)
     }
 
     fn like(

@@ -7,6 +7,7 @@ use crate::expr::{Compare, Expr};
 use crate::logical::{JoinKind, Rel};
 use crate::names;
 use crate::system;
+use crate::view::{self, View};
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
 use std::collections::BTreeSet;
 
@@ -211,10 +212,14 @@ impl Binder {
     }
 
     /// Finds the only column of this name.
-    fn only(&self, side: &[Relation], name: &str, which: &str) -> Result<Typed, SqlError> {
+    fn only(&mut self, side: &[Relation], name: &str, which: &str) -> Result<Typed, SqlError> {
         let found: Vec<_> = visible(side).filter(|column| column.name == name).collect();
         match found.as_slice() {
-            [one] => Ok(Typed::of(Expr::Column(one.id), self.columns[one.id].ty)),
+            [one] => {
+                let info = &mut self.columns[one.id];
+                info.is_used = true;
+                Ok(Typed::of(Expr::Column(one.id), info.ty))
+            }
             [] => {
                 let message = format!(
                     "column \"{name}\" specified in USING clause does not exist in {which} table"
@@ -354,14 +359,19 @@ impl Binder {
         }
         let found = system::find(&folded)
             .or_else(|| self.tables.iter().flatten().find(|table| table.name == folded).cloned());
+        let shown =
+            name.0.last().and_then(|part| part.as_ident()).map(names::fold).unwrap_or_default();
+        let shown = alias.map_or(shown, |alias| names::fold(&alias.name));
+        if found.is_none()
+            && let Some(view) = self.views.iter().find(|view| view.name == folded).cloned()
+        {
+            return self.bind_view(&view, alias, &shown);
+        }
         let Some(table) = found else {
             let message = format!("relation \"{folded}\" does not exist");
             let at = name.0.last().and_then(|part| part.as_ident()).and_then(names::position);
             return Err(SqlError::new(state::UNDEFINED_TABLE, message).at(at));
         };
-        let shown =
-            name.0.last().and_then(|part| part.as_ident()).map(names::fold).unwrap_or_default();
-        let shown = alias.map_or(shown, |alias| names::fold(&alias.name));
         let mut relation = self.table_columns(table.clone(), &shown, true);
         let mut columns: Vec<_> = relation.columns.iter().map(|column| column.id).collect();
         columns.extend(relation.commit_timestamp);
@@ -369,6 +379,43 @@ impl Binder {
         rename(&mut relation, alias)?;
         self.level().relations.push(relation);
         Ok(Rel::Scan { table, columns })
+    }
+
+    /// Binds the query of a view. Its names are those of the catalog alone: no query around it is in
+    /// its scope.
+    fn bind_view(
+        &mut self,
+        view: &View,
+        alias: Option<&ast::TableAlias>,
+        shown: &str,
+    ) -> Result<Rel, SqlError> {
+        let parsed = view.parsed()?;
+        let changed = || SqlError::corrupted(format!("the query of view \"{}\"", view.name));
+        let query = view::query_of(&parsed).ok_or_else(changed)?;
+        let levels = self.levels.iter_mut();
+        let outside: Vec<_> = levels.map(|level| std::mem::take(&mut level.relations)).collect();
+        let named = std::mem::take(&mut self.named);
+        let stars = self.stars.take();
+        let bound = self.bind_query(query);
+        (self.named, self.stars) = (named, stars);
+        for (level, relations) in self.levels.iter_mut().zip(outside) {
+            level.relations = relations;
+        }
+        // The places of its text are none of the statement's.
+        let mut bound = bound.map_err(|error| SqlError { position: None, ..error })?;
+        if bound.outputs.len() != view.columns.len() {
+            return Err(changed());
+        }
+        for (output, column) in bound.outputs.iter_mut().zip(&view.columns) {
+            output.name.clone_from(&column.name);
+            output.unknown = false;
+            if self.columns[output.id].ty != column.ty {
+                return Err(changed());
+            }
+        }
+        let relation = self.derived(&bound.outputs, alias, Some(shown))?;
+        self.level().relations.push(relation);
+        Ok(bound.rel)
     }
 
     /// Makes a relation of a query's outputs.

@@ -7,7 +7,9 @@ use crate::heading::heading;
 use crate::logical::Wants;
 use crate::names;
 use crate::response::Column;
+use crate::system;
 use crate::types::Type;
+use crate::view::Star;
 use sqlparser::ast::{self, SelectItem};
 
 /// An output: an expression, whose type may be undetermined, and its name.
@@ -50,7 +52,7 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<Ve
                         "SELECT * with no tables specified is not valid",
                     ));
                 }
-                binder.star(None, &mut bound);
+                binder.star(None, options, &mut bound);
             }
             SelectItem::QualifiedWildcard(
                 ast::SelectItemQualifiedWildcardKind::ObjectName(name),
@@ -63,7 +65,7 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<Ve
                     let message = format!("missing FROM-clause entry for table \"{alias}\"");
                     return Err(SqlError::new(state::UNDEFINED_TABLE, message));
                 }
-                binder.star(Some(&alias), &mut bound);
+                binder.star(Some(&alias), options, &mut bound);
             }
             other => return Err(SqlError::unsupported(format!("the output {other}"))),
         }
@@ -105,7 +107,13 @@ impl Binder {
     }
 
     /// Adds the columns of all relations of the innermost query, or of one.
-    fn star(&self, alias: Option<&str>, out: &mut Vec<Item>) {
+    fn star(
+        &mut self,
+        alias: Option<&str>,
+        options: &ast::WildcardAdditionalOptions,
+        out: &mut Vec<Item>,
+    ) {
+        let mut names = Vec::new();
         for relation in self.relations() {
             if alias.is_some() && alias != relation.alias.as_deref() {
                 continue;
@@ -114,8 +122,19 @@ impl Binder {
                 if column.is_visible(alias.is_some()) {
                     let typed = Typed::of(Expr::Column(column.id), self.columns[column.id].ty);
                     out.push(Item { typed, name: column.name.clone() });
+                    names.extend(self.stars.is_some().then(|| {
+                        let column = system::quoted(&column.name);
+                        match &relation.alias {
+                            Some(alias) => format!("{}.{column}", system::quoted(alias)),
+                            None => column,
+                        }
+                    }));
                 }
             }
+        }
+        let at = names::place(options.wildcard_token.0.span.start);
+        if let (Some(stars), Some(at)) = (&mut self.stars, at) {
+            stars.push(Star { at, columns: names });
         }
     }
 }

@@ -90,7 +90,9 @@ impl Binder {
         let Some(relation) = found.cloned() else { return Ok(None) };
         let mut args = Vec::new();
         for column in relation.columns.iter().filter(|one| one.visibility != Visibility::Dropped) {
-            let value = Typed::of(Expr::Column(column.id), self.columns[column.id].ty);
+            let info = &mut self.columns[column.id];
+            info.is_used = true;
+            let value = Typed::of(Expr::Column(column.id), info.ty);
             args.push(Typed::of(Expr::Const(Datum::text(&column.name)), Type::Text));
             args.push(self.padded(value)?);
         }

@@ -32,7 +32,7 @@ pub(crate) use items::{Item, bind_items};
 pub(crate) use lock::{OnLocked, RowLocks};
 pub(crate) use on_conflict::{DoUpdate, NewValues, OnConflict};
 use query::Output;
-pub(crate) use query::{Query, compile};
+pub(crate) use query::{Query, compile, view};
 pub(crate) use scope::{Level, Relation};
 pub(crate) use target::target_columns;
 
@@ -43,6 +43,7 @@ use crate::expr::Expr;
 use crate::logical::ColumnId;
 use crate::names;
 use crate::types::Type;
+use crate::view::{Star, View};
 use sqlparser::ast;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,13 +65,14 @@ impl Typed {
 #[derive(Clone, Default)]
 pub(crate) struct Objects {
     pub(crate) tables: Vec<Arc<Table>>,
+    pub(crate) views: Vec<Arc<View>>,
     /// The ids of relations whose names stand in literals, with these.
     pub(crate) relations: Vec<(String, u32)>,
 }
 
 impl From<Vec<Arc<Table>>> for Objects {
     fn from(tables: Vec<Arc<Table>>) -> Self {
-        Objects { tables, relations: Vec::new() }
+        Objects { tables, ..Objects::default() }
     }
 }
 
@@ -87,9 +89,16 @@ pub(crate) struct ColumnInfo {
     level: usize,
     /// The place of its latest use.
     used_at: Option<usize>,
+    /// True once an expression names it, or a relation whose row it is in.
+    is_used: bool,
 }
 
 impl ColumnInfo {
+    /// True if an expression names it, or a relation whose row it is in.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// Returns the alias of its relation.
     pub(crate) fn relation(&self) -> &str {
         &self.relation
@@ -119,6 +128,10 @@ pub(crate) struct Binder {
     columns: Vec<ColumnInfo>,
     /// The tables that subqueries may name; `None` where there can be no subquery.
     tables: Option<Vec<Arc<Table>>>,
+    /// The views that queries may name.
+    views: Vec<Arc<View>>,
+    /// The lists that `*` stands for, while the query of a new view is bound.
+    stars: Option<Vec<Star>>,
     /// The ids of relations whose names stand in literals.
     relations: Vec<(String, u32)>,
     /// True while a stored expression is bound: its literals name relations by their ids.
@@ -149,6 +162,8 @@ impl Binder {
             may_lock: false,
             columns: Vec::new(),
             tables: None,
+            views: Vec::new(),
+            stars: None,
             relations: Vec::new(),
             is_stored: false,
             named: Vec::new(),
@@ -182,6 +197,7 @@ impl Binder {
             relation: String::new(),
             level: self.levels.len() - 1,
             used_at: None,
+            is_used: false,
         });
         self.columns.len() - 1
     }

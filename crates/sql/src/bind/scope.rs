@@ -6,6 +6,7 @@ use super::group::Mark;
 use super::window::Windows;
 use super::{Aggregate, Binder, COMMIT_TIMESTAMP, ColumnInfo, ROW_KEY, Typed};
 use crate::catalog::Table;
+use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::ColumnId;
@@ -13,6 +14,9 @@ use crate::names;
 use crate::types::Type;
 use sqlparser::ast;
 use std::sync::Arc;
+
+/// A column of every table that `*` leaves out: the id of the table.
+const TABLE_OID: &str = "tableoid";
 
 /// A query that is being bound.
 #[derive(Default)]
@@ -119,6 +123,7 @@ impl Binder {
                 relation: alias.into(),
                 level,
                 used_at: None,
+                is_used: false,
             });
         }
         let named = |(at, column): (usize, &crate::catalog::ColumnDef)| ScopeColumn {
@@ -163,6 +168,7 @@ impl Binder {
                 [id] => {
                     let info = &mut self.columns[*id];
                     info.used_at = names::position(ident).or(info.used_at);
+                    info.is_used = true;
                     return Ok(Typed::of(Expr::Column(*id), info.ty));
                 }
                 _ => {
@@ -178,6 +184,30 @@ impl Binder {
                 && only.table.as_ref().is_some_and(|table| !table.is_made())
             {
                 return Ok(Typed::of(Expr::Column(id), Type::TimestampTz));
+            }
+            if name == TABLE_OID
+                && let [only] = &*self.levels[level]
+                    .relations
+                    .iter()
+                    .filter(|one| qualifier.is_none_or(|it| Some(it) == one.alias.as_deref()))
+                    .collect::<Vec<_>>()
+                && let Some(table) = &only.table
+            {
+                let id = Expr::Const(Datum::Int4(table.id as i32));
+                if !only.is_optional {
+                    return Ok(Typed::of(id, Type::Int4));
+                }
+                // In a row that is there, such a column is not NULL.
+                let mut present = table.present();
+                let Some((key, _)) = present.find(|(_, column)| column.not_null) else {
+                    let what = "tableoid of a table without NOT NULL, behind an outer join";
+                    return Err(SqlError::unsupported(what));
+                };
+                let key = Expr::Column(only.columns[key].id);
+                let is_missing = Expr::IsNull(Box::new(key), false);
+                let branches = vec![(is_missing, Expr::Const(Datum::Null))];
+                let id = Expr::Case { branches, otherwise: Box::new(id) };
+                return Ok(Typed::of(id, Type::Int4));
             }
             if let (ROW_KEY, Some(qualifier)) = (&*name, qualifier) {
                 let mut relations = self.levels[level].relations.iter();
@@ -196,6 +226,7 @@ impl Binder {
         let of_name = |one: &&Relation| one.is_scalar && one.alias.as_ref() == Some(&name);
         if let Some(relation) = rows.find(of_name) {
             let id = relation.columns[0].id;
+            self.columns[id].is_used = true;
             return Ok(Typed::of(Expr::Column(id), self.columns[id].ty));
         }
         Err(self.missing(qualifier, &name).at(names::position(ident)))

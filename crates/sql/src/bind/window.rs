@@ -40,6 +40,11 @@ pub(super) struct WindowCall {
 }
 
 impl WindowCall {
+    /// Its arguments, and the offsets of its frame.
+    pub(super) fn exprs(&self) -> Vec<&Expr> {
+        self.call.exprs()
+    }
+
     /// Its expressions over the rows.
     pub(super) fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         let mut exprs = self.call.exprs_mut();

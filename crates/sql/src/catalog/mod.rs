@@ -1,4 +1,4 @@
-//! Descriptors of tables and sequences: rows of the database itself, under its own protocol, so
+//! Descriptors of tables, sequences and views: rows of the database itself, under its own protocol, so
 //! that DDL is transactional.
 //!
 //! Each object has a row with its version, which DDL locks and writes. Other transactions read it
@@ -150,7 +150,7 @@ pub(crate) async fn table_by_name(
 ) -> Result<Option<Arc<Table>>, SqlError> {
     match object_by_name(txn, cache, name, clean, lock).await? {
         Some(Object::Table(table)) => Ok(Some(table)),
-        Some(Object::Sequence(_)) => Err(not_a("table", name)),
+        Some(_) => Err(not_a("table", name)),
         None => Ok(None),
     }
 }

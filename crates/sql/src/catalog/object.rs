@@ -3,8 +3,9 @@
 use super::{Planned, Table};
 use crate::error::SqlError;
 use crate::sequence::Sequence;
+use crate::view::View;
 use minicbor::data::{Tag, Type};
-use minicbor::{Decoder, Encoder};
+use minicbor::{Decoder, Encode, Encoder};
 use std::sync::Arc;
 
 /// The tag before the descriptor of a sequence.
@@ -12,12 +13,23 @@ const SEQUENCE: u64 = 0x6d_0001;
 /// The tag before the descriptor of a table with constraints or columns that earlier releases do
 /// not know. Other tables have none, as in those releases.
 const NEWER_TABLE: u64 = 0x6d_0002;
+/// The tag before the descriptor of a view.
+const VIEW: u64 = 0x6d_0003;
+
+fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
+    let mut e = Encoder::new(Vec::new());
+    e.tag(Tag::new(kind))
+        .and_then(|e| e.encode(descriptor))
+        .expect("invariant: writing to memory does not fail");
+    e.into_writer()
+}
 
 /// An object of the catalog. Indexes are parts of their tables.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Object {
     Table(Arc<Table>),
     Sequence(Arc<Sequence>),
+    View(Arc<View>),
 }
 
 impl Object {
@@ -25,6 +37,7 @@ impl Object {
         match self {
             Object::Table(table) => table.id,
             Object::Sequence(sequence) => sequence.id,
+            Object::View(view) => view.id,
         }
     }
 
@@ -32,6 +45,7 @@ impl Object {
         match self {
             Object::Table(table) => &table.name,
             Object::Sequence(sequence) => &sequence.name,
+            Object::View(view) => &view.name,
         }
     }
 
@@ -40,20 +54,21 @@ impl Object {
         match self {
             Object::Table(table) => table.planned(),
             Object::Sequence(sequence) => sequence.planned(),
+            Object::View(view) => view.planned(),
         }
     }
 
     pub(crate) fn table(&self) -> Option<&Arc<Table>> {
         match self {
             Object::Table(table) => Some(table),
-            Object::Sequence(_) => None,
+            _ => None,
         }
     }
 
     pub(crate) fn sequence(&self) -> Option<&Arc<Sequence>> {
         match self {
             Object::Sequence(sequence) => Some(sequence),
-            Object::Table(_) => None,
+            _ => None,
         }
     }
 
@@ -67,13 +82,8 @@ impl Object {
                 bytes.extend(table.encode());
                 bytes
             }
-            Object::Sequence(sequence) => {
-                let mut e = Encoder::new(Vec::new());
-                e.tag(Tag::new(SEQUENCE))
-                    .and_then(|e| e.encode(&**sequence))
-                    .expect("invariant: writing to memory does not fail");
-                e.into_writer()
-            }
+            Object::Sequence(sequence) => tagged(SEQUENCE, &**sequence),
+            Object::View(view) => tagged(VIEW, &**view),
         }
     }
 
@@ -90,6 +100,7 @@ impl Object {
                 let sequence = d.decode().map_err(|e| wrong(&e))?;
                 Ok(Object::Sequence(Arc::new(sequence)))
             }
+            VIEW => Ok(Object::View(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             NEWER_TABLE => {
                 Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))
             }

@@ -19,9 +19,10 @@ use crate::names;
 use crate::sequence;
 use sqlparser::ast::{
     self, AlterTable, CheckConstraint, ColumnDef, ColumnOption, ConstraintCharacteristics,
-    CreateIndex, CreateTable, CreateTableOptions, DeferrableInitial, ForeignKeyConstraint,
-    HiveDistributionStyle, IndexColumn, IndexType, NullsDistinctOption, OrderByExpr,
-    PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate, UniqueConstraint,
+    CreateIndex, CreateTable, CreateTableOptions, CreateView, DeferrableInitial,
+    ForeignKeyConstraint, HiveDistributionStyle, IndexColumn, IndexType, NullsDistinctOption,
+    OrderByExpr, PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate, UniqueConstraint,
+    ViewColumnDef,
 };
 
 /// Operator classes whose order equals the order of Meridian's keys.
@@ -52,6 +53,51 @@ pub(crate) fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
         Some((_, clause)) => Err(SqlError::unsupported(clause)),
         None => Ok(()),
     }
+}
+
+/// Rejects clauses of CREATE VIEW other than OR REPLACE and the names of columns.
+pub(crate) fn create_view(create: &CreateView) -> Result<(), SqlError> {
+    let CreateView {
+        or_alter,
+        or_replace: _,
+        materialized,
+        secure,
+        name: _,
+        name_before_not_exists,
+        columns,
+        query: _,
+        options,
+        cluster_by,
+        comment,
+        with_no_schema_binding,
+        if_not_exists,
+        temporary,
+        copy_grants,
+        to,
+        params,
+    } = create;
+    let has_more = |column: &ViewColumnDef| {
+        let ViewColumnDef { name: _, data_type, options } = column;
+        data_type.is_some() || options.is_some()
+    };
+    refuse(&[
+        (*materialized, "CREATE MATERIALIZED VIEW"),
+        (*temporary, "CREATE TEMPORARY VIEW"),
+        (!matches!(options, CreateTableOptions::None), "CREATE VIEW … WITH"),
+        (*if_not_exists || *name_before_not_exists, "CREATE VIEW IF NOT EXISTS"),
+        (columns.iter().any(has_more), "a column of a view with a type or options"),
+        (
+            *or_alter
+                || *secure
+                || !cluster_by.is_empty()
+                || comment.is_some()
+                || *with_no_schema_binding
+                || *copy_grants
+                || to.is_some()
+                || params.is_some(),
+            "CREATE VIEW of another dialect",
+        ),
+    ])
 }
 
 /// Rejects clauses of CREATE TABLE other than columns, primary key and UNIQUE.

@@ -112,6 +112,12 @@ impl Session {
             }
         }
         let names: Vec<&str> = columns.iter().map(|at| table.columns[*at].name.as_str()).collect();
+        let missing = |name: &&String| table.column(name).is_none();
+        if let Some(name) = options.force_columns().find(missing) {
+            let message =
+                format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+        }
         let records = Records::new(options, &names)?;
         let response = Response::CopyIn { columns: columns.len(), is_binary: records.is_binary() };
         let referred = Obligations::new();

@@ -124,6 +124,11 @@ fn byte(what: &str, c: char) -> Result<u8, SqlError> {
 }
 
 impl Options {
+    /// Returns the columns that options of COPY … FROM name.
+    pub(super) fn force_columns(&self) -> impl Iterator<Item = &String> {
+        self.force_not_null.iter().chain(&self.force_null)
+    }
+
     /// True if rows are in PostgreSQL's binary format.
     pub(crate) fn is_binary(&self) -> bool {
         self.format == Format::Binary

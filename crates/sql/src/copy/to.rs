@@ -3,7 +3,7 @@
 use super::options::{Format, Options, named};
 use super::{ALL_COLUMNS, binary, csv, text};
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::parse::is_word;
 use crate::response::Column;
 use sqlparser::ast::{CopySource, CopyTarget, Statement};
@@ -79,6 +79,11 @@ impl<'a> Writer<'a> {
     /// Fails if an option names a column that is not there.
     pub(crate) fn new(options: &'a Options, columns: &'a [Column]) -> Result<Self, SqlError> {
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let missing = |name: &String| name != ALL_COLUMNS && !names.contains(&name.as_str());
+        if let Some(name) = options.force_quote.iter().find(|name| missing(name)) {
+            let message = format!("column \"{name}\" does not exist");
+            return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+        }
         let quoted = named(&options.force_quote, &names, "FORCE_QUOTE")?;
         Ok(Writer { options, columns, quoted })
     }

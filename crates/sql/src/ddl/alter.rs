@@ -1,6 +1,6 @@
 //! ALTER TABLE.
 
-use super::{Ddl, change, columns, constraints, duplicate, open};
+use super::{Ddl, change, columns, constraints, duplicate, open, views};
 use crate::catalog;
 use crate::error::SqlError;
 use crate::kv;
@@ -59,13 +59,14 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
                 if catalog::relation(cx.txn, &name).await?.is_some() {
                     return Err(duplicate(&name));
                 }
+                views::refuse_renamed(cx, table.id, &table.name).await?;
                 cx.txn.put(kv::name_key(&table.name), None)?;
                 catalog::put_name(cx.txn, &name, table.id, table.id)?;
                 table.name = name;
                 table.bind_stored()?;
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-                columns::rename(&mut table, old_column_name, new_column_name)?;
+                columns::rename(cx, &mut table, old_column_name, new_column_name).await?;
             }
             other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
         }

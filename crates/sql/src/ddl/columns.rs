@@ -9,7 +9,7 @@ use super::create::{Given, column_def, column_type};
 use super::index::remove_index;
 use super::rows::{Move, check_rows, has_rows, refuse_nulls, rewrite};
 use super::stored::stored;
-use super::{Ddl, constraints, foreign_keys, sequences};
+use super::{Ddl, constraints, foreign_keys, sequences, views};
 use crate::bind::{self, Binder};
 use crate::cast;
 use crate::catalog::Table;
@@ -133,6 +133,10 @@ pub(super) async fn alter(
         }
         AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
             let ty = column_type(data_type)?;
+            if ty != table.columns[column].ty || using.is_some() {
+                let refused = "cannot alter type of a column used by a view or rule";
+                views::refuse_changed(cx, table, column, refused).await?;
+            }
             set_type(cx, table, column, ty, using.as_ref()).await?;
         }
         other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
@@ -230,7 +234,8 @@ async fn set_type(
 }
 
 /// Renames a column, also in the texts of indexes and constraints.
-pub(super) fn rename(
+pub(super) async fn rename(
+    cx: &mut Ddl<'_>,
     table: &mut Table,
     old: &ast::Ident,
     new: &ast::Ident,
@@ -240,6 +245,8 @@ pub(super) fn rename(
     if table.column(&name).is_some() {
         return Err(exists(table, &name));
     }
+    let refused = "renaming a column that a view uses is not supported";
+    views::refuse_changed(cx, table, column, refused).await?;
     let before = table.columns[column].name.clone();
     let indexes = table.indexes.iter_mut();
     let texts = indexes.flat_map(|index| index.expressions.iter_mut().chain(&mut index.predicate));
@@ -333,6 +340,7 @@ pub(super) async fn drop(
     let old = table.clone();
     let what = format!("column {} of table {}", old.columns[column].name, old.name);
     let uses = |index: &Index| index.uses(column);
+    views::drop_users(cx, table, column, cascade).await?;
     while let Some(at) = table.foreign.iter().position(|it| it.columns.contains(&(column as u32))) {
         foreign_keys::remove_foreign(cx, table, at).await?;
     }

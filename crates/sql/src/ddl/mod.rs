@@ -14,6 +14,7 @@ mod index;
 mod rows;
 mod sequences;
 mod stored;
+mod views;
 
 pub(crate) use building::{Building, step};
 pub(crate) use index::not_unique;
@@ -107,6 +108,16 @@ pub(crate) async fn run(
             clauses::create_table(create)?;
             create_table(cx, create).await?;
             "CREATE TABLE".into()
+        }
+        Statement::CreateView(create) => {
+            let text = source.view_text.as_deref();
+            let text = text.ok_or_else(|| SqlError::unsupported("this form of CREATE VIEW"))?;
+            views::create(cx, create, text).await?;
+            "CREATE VIEW".into()
+        }
+        Statement::Drop { object_type: ObjectType::View, if_exists, names, cascade, .. } => {
+            views::drop(cx, names, *if_exists, *cascade).await?;
+            "DROP VIEW".into()
         }
         Statement::CreateIndex(create) => {
             create_index(cx, create).await?;
@@ -225,6 +236,8 @@ async fn drop_table(
     cascade: bool,
 ) -> Result<(), SqlError> {
     cx.refuse_deferred("DROP TABLE", table)?;
+    let what = format!("table {}", table.name);
+    views::drop_readers(cx, table.id, &what, &[], cascade).await?;
     foreign_keys::drop_references(cx, table, others, cascade).await?;
     sequences::drop_owned(cx, table, cascade).await?;
     table.outdate(cx.txn, SchemaVersion::GONE, cx.ids.own)?;

@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP SEQUENCE, and the sequences of columns.
 
-use super::{Ddl, change, check_schema, duplicate, free_name, open};
+use super::{Ddl, change, check_schema, duplicate, free_name, open, views};
 use crate::bind;
 use crate::catalog::{self, Identity, Object, Table};
 use crate::error::{SqlError, state};
@@ -60,7 +60,7 @@ async fn named(cx: &mut Ddl<'_>, name: &str) -> Result<Option<Arc<Sequence>>, Sq
     let cache = &cx.engine.cache;
     match catalog::object_by_name(cx.txn, cache, name, cx.clean, Lock::Exclusive).await? {
         Some(Object::Sequence(sequence)) => Ok(Some(sequence)),
-        Some(Object::Table(_)) => Err(catalog::not_a("sequence", name)),
+        Some(_) => Err(catalog::not_a("sequence", name)),
         None => Ok(None),
     }
 }
@@ -168,6 +168,7 @@ async fn alter(cx: &mut Ddl<'_>, old: Arc<Sequence>, change: &Change) -> Result<
             if catalog::relation(cx.txn, &name).await?.is_some() {
                 return Err(duplicate(&name));
             }
+            views::refuse_renamed(cx, old.id, &old.name).await?;
             cx.txn.put(kv::name_key(&old.name), None)?;
             catalog::put_name(cx.txn, &name, old.id, old.id)?;
             put(cx, Sequence { name, ..(*old).clone() }).await
@@ -255,6 +256,7 @@ pub(super) async fn drop(
         return Err(SqlError::new(state::DEPENDENT_OBJECTS, message)
             .hint(format!("You can drop {column} instead.")));
     }
+    views::drop_readers(cx, sequence.id, &format!("sequence {name}"), &[], cascade).await?;
     let users = users(cx, sequence.id).await?;
     if !cascade && !users.is_empty() {
         return Err(depends(&format!("sequence {name}"), &sequence, &users));

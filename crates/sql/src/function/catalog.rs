@@ -83,6 +83,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     reads("pg_get_indexdef", &[INT4], A_TEXT, index_definition),
     reads("pg_get_indexdef", &[INT4, INT4, BOOL], A_TEXT, index_definition),
     reads("pg_get_serial_sequence", &[TEXT, TEXT], A_TEXT, serial_sequence),
+    reads("pg_get_viewdef", &[INT4], A_TEXT, view_definition),
+    reads("pg_get_viewdef", &[INT4, BOOL], A_TEXT, view_definition),
+    reads("pg_get_viewdef", &[INT4, INT4], A_TEXT, view_definition),
+    reads("pg_get_viewdef", &[TEXT], A_TEXT, view_definition_of),
+    reads("pg_get_viewdef", &[TEXT, BOOL], A_TEXT, view_definition_of),
     reads("pg_table_is_visible", &[INT4], A_BOOL, is_visible),
     Function::new("current_schemas", &[BOOL], TEXTS, current_schemas).stable(),
     Function::new("current_setting", &[TEXT], A_TEXT, current_setting).stable(),
@@ -106,6 +111,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     zero("pg_database_size"),
     never("pg_is_other_temp_schema"),
     never("pg_relation_is_publishable"),
+    nothing("acldefault", A_TEXT),
     nothing("col_description", A_TEXT),
     nothing("obj_description", A_TEXT),
     nothing("shobj_description", A_TEXT),
@@ -116,7 +122,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     nothing("pg_get_ruledef", A_TEXT),
     nothing("pg_get_statisticsobjdef_columns", A_TEXT),
     nothing("pg_get_triggerdef", A_TEXT),
-    nothing("pg_get_viewdef", A_TEXT),
     nothing("pg_tablespace_location", A_TEXT),
     always("has_any_column_privilege"),
     always("has_column_privilege"),
@@ -245,6 +250,19 @@ fn serial_sequence(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<D
 fn index_definition(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
     let column = if args.len() > 1 { whole_at(args, 1)? } else { 0 };
     some(catalog.index_definition(whole_at(args, 0)?, column))
+}
+
+fn view_definition(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    some(catalog.view_definition(whole_at(args, 0)?))
+}
+
+fn view_definition_of(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let name = text_at(args, 0)?;
+    let Some(id) = catalog.relation_id(name) else {
+        let message = format!("relation \"{name}\" does not exist");
+        return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+    };
+    some(catalog.view_definition(id.into()))
 }
 
 fn is_visible(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {

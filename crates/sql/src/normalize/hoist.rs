@@ -210,12 +210,22 @@ fn is_truth(subquery: &Subquery) -> bool {
     }
 }
 
+/// Returns the first row of a subquery of EXISTS that is the same for all rows. Others become
+/// conditions of their joins, which stop at a row, too.
+fn first_row(rel: Rel) -> Rel {
+    let is_small = matches!(rel, Rel::Values { .. } | Rel::Limit { .. });
+    if is_small || !rel.free_columns().is_empty() {
+        return rel;
+    }
+    Rel::Limit { input: Box::new(rel), limit: Some(Expr::Const(Datum::Int8(1))), offset: None }
+}
+
 /// Keeps the rows for which EXISTS or ANY is true, or false.
 fn test(input: Rel, subquery: Subquery, negated: bool, next: &mut ColumnId) -> Rel {
     let right = hoist(subquery.rel, next);
-    let on = match subquery.wants {
-        Wants::Any(condition) => condition,
-        _ => Expr::truth(),
+    let (right, on) = match subquery.wants {
+        Wants::Any(condition) => (right, condition),
+        _ => (first_row(right), Expr::truth()),
     };
     match negated {
         false => input.join(JoinKind::Semi, right, on),
@@ -282,7 +292,7 @@ fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) ->
             let taken = std::mem::replace(expr, Expr::Const(Datum::Null));
             let Expr::Subquery(subquery) = taken else { return input };
             let Subquery { wants, rel } = *subquery;
-            let right = hoist(rel, next);
+            let mut right = hoist(rel, next);
             let condition = match wants {
                 Wants::Value(id) => {
                     // Two uses of one subquery have different columns.
@@ -293,7 +303,10 @@ fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) ->
                     let on = Expr::all_of(guards.to_vec()).unwrap_or_else(Expr::truth);
                     return input.join(JoinKind::Single, right, on);
                 }
-                Wants::Existence => None,
+                Wants::Existence => {
+                    right = first_row(right);
+                    None
+                }
                 Wants::Any(mut condition) => {
                     input = replace(input, &mut condition, guards, next);
                     Some(condition)

@@ -98,11 +98,13 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "pg_index" => index,
         "pg_indexes" => indexes,
         "pg_namespace" => namespace,
+        "pg_opclass" => opclass,
         "pg_settings" => settings,
         "pg_tables" => tables,
         "pg_tablespace" => tablespace,
         "pg_type" => types,
         "pg_user" => user,
+        "pg_views" => views,
         _ => return None,
     })
 }
@@ -131,6 +133,11 @@ fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for sequence in &context.catalog.sequences {
         for (at, column) in sequence.as_table().columns.iter().enumerate() {
             column_of(out, sequence.id, at, true, column);
+        }
+    }
+    for view in &context.catalog.views {
+        for (at, column) in view.columns.iter().enumerate() {
+            column_of(out, view.id, at, true, column);
         }
     }
     for table in &context.catalog.tables {
@@ -209,6 +216,9 @@ fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for sequence in &context.catalog.sequences {
         relation(out, sequence.id, &sequence.name, ("S", 0, 3), (false, 1, 0));
     }
+    for view in &context.catalog.views {
+        relation(out, view.id, &view.name, ("v", 0, view.columns.len()), (false, 0, 0));
+    }
     for table in &context.catalog.tables {
         let has_index = table.keys().next().is_some();
         // -1 stands for a number that is not known.
@@ -243,6 +253,7 @@ fn relation(
         ("relhasindex", has_index.into()),
         ("relpersistence", "p".into()),
         ("relkind", kind.into()),
+        ("relhasrules", (kind == "v").into()),
         ("relnatts", (width as i32).into()),
         ("relchecks", (checks as i32).into()),
         ("relispopulated", true.into()),
@@ -363,6 +374,57 @@ fn database(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
+/// The operator classes of indexes: object id, name, type and family.
+const OPCLASSES: [(i32, &str, u32, u32); 18] = [
+    (1978, "int4_ops", 23, 1976),
+    (1979, "int2_ops", 21, 1976),
+    (3122, "date_ops", 1082, 434),
+    (3123, "float8_ops", 701, 1970),
+    (3124, "int8_ops", 20, 1976),
+    (3125, "numeric_ops", 1700, 1988),
+    (3126, "text_ops", 25, 1994),
+    (3127, "timestamptz_ops", 1184, 434),
+    (3128, "timestamp_ops", 1114, 434),
+    (10000, "array_ops", ANY_ARRAY, 397),
+    (10003, "bool_ops", 16, 424),
+    (10004, "bpchar_ops", 1042, 426),
+    (10006, "bytea_ops", 17, 428),
+    (10022, "interval_ops", 1186, 1982),
+    (10038, "time_ops", 1083, 1996),
+    (10044, "varchar_ops", 25, 1994),
+    (10065, "uuid_ops", 2950, 2968),
+    (10088, "jsonb_ops", 3802, 4033),
+];
+/// The type `anyarray`.
+const ANY_ARRAY: u32 = 2277;
+/// The class that takes texts of limited length, and is no type's own.
+const VARCHAR_OPS: &str = "varchar_ops";
+
+/// Returns the operator class of a type's keys.
+fn class_of(ty: Type) -> i32 {
+    let oid = match ty {
+        Type::Array(_) => ANY_ARRAY,
+        ty => ty.base().oid(),
+    };
+    let found = OPCLASSES.iter().find(|(_, _, of, _)| *of == oid);
+    found.map_or(0, |(class, ..)| *class)
+}
+
+fn opclass(_: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for (oid, name, of, family) in OPCLASSES {
+        out.row(&[
+            ("oid", oid.into()),
+            ("opcmethod", BTREE.into()),
+            ("opcname", name.into()),
+            ("opcnamespace", PG_CATALOG.into()),
+            ("opcowner", OWNER.into()),
+            ("opcfamily", family.into()),
+            ("opcintype", of.into()),
+            ("opcdefault", (name != VARCHAR_OPS).into()),
+        ]);
+    }
+}
+
 fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for index in table.keys() {
@@ -386,7 +448,7 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("indislive", true.into()),
                 ("indkey", numbers(index, " ").into()),
                 ("indcollation", list(&|_| 0).into()),
-                ("indclass", list(&|_| 0).into()),
+                ("indclass", list(&|at| class_of(index.type_of(table, index.columns[at]))).into()),
                 ("indoption", list(&|at| if index.columns[at].descending { 3 } else { 0 }).into()),
             ];
             if !index.expressions.is_empty() {
@@ -469,6 +531,17 @@ fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             ("schemaname", (*schema).into()),
             ("tablename", table.name.as_str().into()),
             ("tableowner", context.facts.user.as_str().into()),
+        ]);
+    }
+}
+
+fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for view in &context.catalog.views {
+        out.row(&[
+            ("schemaname", "public".into()),
+            ("viewname", view.name.as_str().into()),
+            ("viewowner", context.facts.user.as_str().into()),
+            ("definition", context.catalog.view_definition(view.id.into()).into()),
         ]);
     }
 }

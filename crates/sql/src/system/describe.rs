@@ -7,6 +7,7 @@ use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
 use crate::sequence::{self, Sequence};
 use crate::types::Type;
+use crate::view::View;
 use std::sync::Arc;
 
 /// The objects of a database as one transaction sees them.
@@ -16,6 +17,8 @@ pub struct Catalog {
     pub(crate) tables: Vec<Arc<Table>>,
     /// The sequences, ordered by name.
     pub(crate) sequences: Vec<Arc<Sequence>>,
+    /// The views, ordered by name.
+    pub(crate) views: Vec<Arc<View>>,
 }
 
 /// The key words that PostgreSQL quotes as names.
@@ -53,6 +56,15 @@ impl Catalog {
         self.sequences.iter().find(|sequence| i64::from(sequence.id) == id)
     }
 
+    pub(crate) fn view(&self, id: i64) -> Option<&Arc<View>> {
+        self.views.iter().find(|view| i64::from(view.id) == id)
+    }
+
+    /// Returns the query of a view, as `pg_get_viewdef` does.
+    pub(crate) fn view_definition(&self, id: i64) -> Option<String> {
+        self.view(id).map(|view| format!(" {};", view.text))
+    }
+
     pub(crate) fn table(&self, id: i64) -> Option<&Arc<Table>> {
         self.tables.iter().find(|table| i64::from(table.id) == id)
     }
@@ -78,6 +90,9 @@ impl Catalog {
         }
         if let Some(sequence) = self.sequence(id) {
             return Some(quoted(&sequence.name));
+        }
+        if let Some(view) = self.view(id) {
+            return Some(quoted(&view.name));
         }
         if let Some((_, index)) = self.index(id) {
             return Some(quoted(&index.name));
@@ -118,7 +133,8 @@ impl Catalog {
                 .chain(table.keys().map(|index| (&index.name, index.id)))
         });
         let sequences = self.sequences.iter().map(|sequence| (&sequence.name, sequence.id));
-        all.chain(sequences).find(|(other, _)| **other == name).map(|(_, id)| id)
+        let views = self.views.iter().map(|view| (&view.name, view.id));
+        all.chain(sequences).chain(views).find(|(other, _)| **other == name).map(|(_, id)| id)
     }
 
     /// Returns the table or index whose storage contains a key.
@@ -176,8 +192,12 @@ impl Catalog {
     /// True if a relation is found by its name alone.
     pub(crate) fn is_visible(&self, id: i64) -> bool {
         let system = super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id);
-        let mine =
-            || self.table(id).is_some() || self.index(id).is_some() || self.sequence(id).is_some();
+        let mine = || {
+            self.table(id).is_some()
+                || self.index(id).is_some()
+                || self.sequence(id).is_some()
+                || self.view(id).is_some()
+        };
         system.map_or_else(mine, |(schema, _)| *schema == "pg_catalog")
     }
 

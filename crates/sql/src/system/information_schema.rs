@@ -5,6 +5,7 @@ use super::{Rows, SystemContext, Writer, type_name};
 use crate::catalog::{Identity, Table};
 use crate::sequence::{Owner, Sequence};
 use crate::types::Type;
+use std::sync::Arc;
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
     Some(match name {
@@ -16,6 +17,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "schemata" => schemata,
         "table_constraints" => table_constraints,
         "tables" => tables,
+        "views" => views,
         _ => return None,
     })
 }
@@ -32,11 +34,13 @@ fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             ("is_typed", false.into()),
         ]);
     }
-    for (schema, table) in super::TABLES.iter() {
+    let views = context.catalog.views.iter().map(|view| ("public", view.name.as_str()));
+    let system = super::TABLES.iter().map(|(schema, table)| (*schema, table.name.as_str()));
+    for (schema, name) in views.chain(system) {
         out.row(&[
             ("table_catalog", database.into()),
-            ("table_schema", (*schema).into()),
-            ("table_name", table.name.as_str().into()),
+            ("table_schema", schema.into()),
+            ("table_name", name.into()),
             ("table_type", "VIEW".into()),
             ("is_insertable_into", false.into()),
             ("is_typed", false.into()),
@@ -44,11 +48,31 @@ fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
+fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for view in &context.catalog.views {
+        out.row(&[
+            ("table_catalog", context.facts.database.as_str().into()),
+            ("table_schema", "public".into()),
+            ("table_name", view.name.as_str().into()),
+            ("view_definition", context.catalog.view_definition(view.id.into()).into()),
+            ("check_option", "NONE".into()),
+            ("is_updatable", false.into()),
+            ("is_insertable_into", false.into()),
+            ("is_trigger_updatable", false.into()),
+            ("is_trigger_deletable", false.into()),
+            ("is_trigger_insertable_into", false.into()),
+        ]);
+    }
+}
+
 fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
-    let mine = context.catalog.tables.iter().map(|table| ("public", table));
+    let views: Vec<Arc<Table>> =
+        context.catalog.views.iter().map(|view| Arc::new(view.as_table())).collect();
+    let mine = context.catalog.tables.iter().chain(&views).map(|table| ("public", table));
     for (schema, table) in mine.chain(super::TABLES.iter().map(|(schema, table)| (*schema, table)))
     {
+        let is_view = views.iter().any(|view| view.id == table.id);
         for (at, column) in table.present() {
             let (precision, radix, scale) = match column.ty {
                 Type::Int2 => (Some(16), Some(2), Some(0)),
@@ -106,7 +130,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("identity_minimum", number(&|it| it.min).into()),
                 ("identity_cycle", identity.is_some_and(|it| it.cycle).into()),
                 ("is_generated", "NEVER".into()),
-                ("is_updatable", true.into()),
+                ("is_updatable", (!is_view).into()),
             ]);
         }
     }

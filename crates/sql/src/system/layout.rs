@@ -62,6 +62,13 @@ pub(super) const LAYOUTS: &[Layout] = &[
     ),
     (
         "pg_catalog",
+        "pg_conversion",
+        2607,
+        "oid:o conname:t connamespace:o conowner:o conforencoding:i contoencoding:i conproc:o \
+         condefault:b",
+    ),
+    (
+        "pg_catalog",
         "pg_database",
         1262,
         "oid:o datname:t datdba:o encoding:i datlocprovider:t datistemplate:b datallowconn:b datconnlimit:i \
@@ -69,6 +76,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
          datacl:T?",
     ),
     ("pg_catalog", "pg_db_role_setting", 2964, "setdatabase:o setrole:o setconfig:T?"),
+    (
+        "pg_catalog",
+        "pg_default_acl",
+        826,
+        "oid:o defaclrole:o defaclnamespace:o defaclobjtype:t defaclacl:T",
+    ),
     (
         "pg_catalog",
         "pg_depend",
@@ -88,6 +101,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_extension",
         3079,
         "oid:o extname:t extowner:o extnamespace:o extrelocatable:b extversion:t extconfig:T? extcondition:T?",
+    ),
+    (
+        "pg_catalog",
+        "pg_foreign_data_wrapper",
+        2328,
+        "oid:o fdwname:t fdwowner:o fdwhandler:o fdwvalidator:o fdwacl:T? fdwoptions:T?",
     ),
     (
         "pg_catalog",
@@ -111,6 +130,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "schemaname:t? tablename:t? indexname:t? tablespace:t? indexdef:t?",
     ),
     ("pg_catalog", "pg_inherits", 2611, "inhrelid:o inhparent:o inhseqno:i inhdetachpending:b"),
+    ("pg_catalog", "pg_init_privs", 3394, "objoid:o classoid:o objsubid:i privtype:t initprivs:T"),
     (
         "pg_catalog",
         "pg_language",
@@ -131,6 +151,21 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "schemaname:t? matviewname:t? matviewowner:t? tablespace:t? hasindexes:b ispopulated:b definition:t?",
     ),
     ("pg_catalog", "pg_namespace", 2615, "oid:o nspname:t nspowner:o nspacl:T?"),
+    (
+        "pg_catalog",
+        "pg_opclass",
+        2616,
+        "oid:o opcmethod:o opcname:t opcnamespace:o opcowner:o opcfamily:o opcintype:o \
+         opcdefault:b opckeytype:o",
+    ),
+    (
+        "pg_catalog",
+        "pg_operator",
+        2617,
+        "oid:o oprname:t oprnamespace:o oprowner:o oprkind:t oprcanmerge:b oprcanhash:b \
+         oprleft:o oprright:o oprresult:o oprcom:o oprnegate:o oprcode:o oprrest:o oprjoin:o",
+    ),
+    ("pg_catalog", "pg_opfamily", 2753, "oid:o opfmethod:o opfname:t opfnamespace:o opfowner:o"),
     (
         "pg_catalog",
         "pg_partitioned_table",
@@ -221,6 +256,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "schemaname:t? tablename:t? tableowner:t? tablespace:t? hasindexes:b hasrules:b hastriggers:b rowsecurity:b",
     ),
     ("pg_catalog", "pg_tablespace", 1213, "oid:o spcname:t spcowner:o spcacl:T? spcoptions:T?"),
+    ("pg_catalog", "pg_transform", 3576, "oid:o trftype:o trflang:o trffromsql:o trftosql:o"),
     (
         "pg_catalog",
         "pg_trigger",
@@ -228,6 +264,26 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "oid:o tgrelid:o tgparentid:o tgname:t tgfoid:o tgtype:s tgenabled:t tgisinternal:b tgconstrrelid:o \
          tgconstrindid:o tgconstraint:o tgdeferrable:b tginitdeferred:b tgnargs:s tgattr:t tgargs:t tgqual:t? \
          tgoldtable:t? tgnewtable:t?",
+    ),
+    ("pg_catalog", "pg_ts_config", 3602, "oid:o cfgname:t cfgnamespace:o cfgowner:o cfgparser:o"),
+    (
+        "pg_catalog",
+        "pg_ts_dict",
+        3600,
+        "oid:o dictname:t dictnamespace:o dictowner:o dicttemplate:o dictinitoption:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_ts_parser",
+        3601,
+        "oid:o prsname:t prsnamespace:o prsstart:o prstoken:o prsend:o prsheadline:o \
+         prslextype:o",
+    ),
+    (
+        "pg_catalog",
+        "pg_ts_template",
+        3764,
+        "oid:o tmplname:t tmplnamespace:o tmplinit:o tmpllexize:o",
     ),
     (
         "pg_catalog",

@@ -281,7 +281,8 @@ pub(crate) async fn rows(
 
 /// Loads every object as a transaction sees it, ordered by name.
 pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
-    let (mut tables, mut sequences) = (BTreeMap::new(), BTreeMap::new());
+    let (mut tables, mut sequences, mut views) =
+        (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut rest = Some(kv::prefix_range(&kv::DESCRIPTORS));
     while let Some(range) = rest {
         let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
@@ -289,12 +290,13 @@ pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError>
             match Object::decode(value)? {
                 Object::Table(table) => drop(tables.insert(table.name.clone(), table)),
                 Object::Sequence(it) => drop(sequences.insert(it.name.clone(), it)),
+                Object::View(view) => drop(views.insert(view.name.clone(), view)),
             }
         }
         rest = chunk.rest;
     }
     let (tables, sequences) = (tables.into_values().collect(), sequences.into_values().collect());
-    Ok(Catalog { tables, sequences })
+    Ok(Catalog { tables, sequences, views: views.into_values().collect() })
 }
 
 #[cfg(test)]

@@ -355,7 +355,7 @@ pub fn show(response: &Response) -> Vec<String> {
         Response::Complete(tag) => vec![tag.clone()],
         Response::CopyIn { columns, .. } => vec![format!("COPY IN {columns}")],
         Response::CopyOut { records, done, .. } => records
-            .into_iter()
+            .iter()
             .map(|record| String::from_utf8_lossy(record).into_owned())
             .chain(done.clone())
             .collect(),

@@ -1,0 +1,366 @@
+//! CREATE and DROP VIEW, and the part of views in changes of what they read.
+//!
+//! A row for each object that a view's query names leads back to the view. A change that the query
+//! would notice is refused, or drops the view with CASCADE.
+
+use super::{Ddl, check_schema, duplicate};
+use crate::bind::Objects;
+use crate::catalog::{self, ColumnDef, Object, Table};
+use crate::clauses;
+use crate::compile::{self, NewView};
+use crate::error::{SqlError, state};
+use crate::kv;
+use crate::names;
+use crate::response::Column;
+use crate::view::{self, View};
+use meridian_mvcc::KeyRange;
+use meridian_txn::{Lock, SchemaVersion};
+use sqlparser::ast;
+use std::sync::Arc;
+
+fn missing(name: &str) -> SqlError {
+    SqlError::new(state::UNDEFINED_TABLE, format!("view \"{name}\" does not exist"))
+}
+
+/// Finds a view, and locks its version until the transaction ends.
+async fn named(cx: &mut Ddl<'_>, name: &str) -> Result<Option<Arc<View>>, SqlError> {
+    let cache = &cx.engine.cache;
+    match catalog::object_by_name(cx.txn, cache, name, cx.clean, Lock::Exclusive).await? {
+        Some(Object::View(view)) => Ok(Some(view)),
+        Some(Object::Table(_)) => {
+            Err(catalog::not_a("view", name).hint("Use DROP TABLE to remove a table."))
+        }
+        Some(_) => Err(catalog::not_a("view", name)),
+        None => Ok(None),
+    }
+}
+
+/// Returns the view of an id, as it is now.
+async fn of_id(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Arc<View>>, SqlError> {
+    let cache = &cx.engine.cache;
+    match catalog::object_by_id(cx.txn, cache, id, false, Lock::Exclusive).await? {
+        Some(Object::View(view)) => Ok(Some(view)),
+        _ => Ok(None),
+    }
+}
+
+/// Creates a view, or replaces one. `text` is that of its query.
+pub(super) async fn create(
+    cx: &mut Ddl<'_>,
+    create: &ast::CreateView,
+    text: &str,
+) -> Result<(), SqlError> {
+    clauses::create_view(create)?;
+    let name = names::relation(&create.name)?;
+    check_schema(&name)?;
+    let old = match catalog::relation(cx.txn, &name).await? {
+        Some(_) if create.or_replace => named(cx, &name).await?,
+        Some(_) => return Err(duplicate(&name)),
+        None => None,
+    };
+    let (text, new) = settle(cx, text).await?;
+    let columns = columns(create, &new.query.columns)?;
+    let reads = new.reads;
+    if let Some(old) = &old {
+        check_replaced(old, &columns)?;
+        refuse_cycle(cx, old, &reads).await?;
+        outdate(cx, old, old.version + 1).await?;
+        for id in &old.reads {
+            cx.txn.put(kv::view_key(*id, old.id), None)?;
+        }
+    }
+    let (id, version) = match &old {
+        Some(old) => (old.id, old.version + 1),
+        None => (cx.next_id().await?, 1),
+    };
+    catalog::put_name(cx.txn, &name, id, id)?;
+    for read in &reads {
+        cx.txn.put(kv::view_key(*read, id), Some(kv::to_value(Vec::new())))?;
+        // What it reads is there until this transaction has committed, under every protocol.
+        cx.txn.keep_range(KeyRange::point(kv::version_key(*read)));
+    }
+    let view = View::new(id, name, version, columns, text, reads);
+    catalog::put(cx.txn, &Object::View(Arc::new(view)))
+}
+
+/// Binds the query of a view. Returns its text, with a list for each `*`.
+async fn settle(cx: &mut Ddl<'_>, text: &str) -> Result<(String, NewView), SqlError> {
+    let unchanged = |_: &mut Objects| {};
+    let parsed = view::parse_query(text)?;
+    if parsed.as_of.is_some() {
+        return Err(SqlError::unsupported("AS OF SYSTEM TIME in a view"));
+    }
+    let mut bound = compile::view(cx.engine, cx.txn, &parsed, unchanged).await?;
+    if !bound.query.params.is_empty() {
+        return Err(SqlError::new(state::UNDEFINED_PARAMETER, "there is no parameter $1"));
+    }
+    let stars = std::mem::take(&mut bound.stars);
+    if stars.is_empty() {
+        return Ok((text.to_owned(), bound));
+    }
+    let expanded = view::expand(text, stars)?;
+    let ambiguous = |_| SqlError::unsupported("* over columns of one name, in a view");
+    let parsed = view::parse_query(&expanded)?;
+    let again = compile::view(cx.engine, cx.txn, &parsed, unchanged).await.map_err(ambiguous)?;
+    if again.query.columns != bound.query.columns {
+        return Err(SqlError::unsupported("this use of * in a view"));
+    }
+    Ok((expanded, again))
+}
+
+/// Returns the columns of a view, with the names that CREATE VIEW gives.
+fn columns(create: &ast::CreateView, bound: &[Column]) -> Result<Vec<ColumnDef>, SqlError> {
+    if create.columns.len() > bound.len() {
+        let message = "CREATE VIEW specifies more column names than columns";
+        return Err(SqlError::new(state::SYNTAX, message));
+    }
+    let mut columns = Vec::with_capacity(bound.len());
+    for (at, column) in bound.iter().enumerate() {
+        let given = create.columns.get(at).map(|given| names::fold(&given.name));
+        columns.push(ColumnDef::new(&given.unwrap_or_else(|| column.name.clone()), column.ty));
+    }
+    for (at, column) in columns.iter().enumerate() {
+        if columns[..at].iter().any(|other| other.name == column.name) {
+            let message = format!("column \"{}\" specified more than once", column.name);
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(columns)
+}
+
+/// Fails unless a view that is replaced keeps its columns.
+fn check_replaced(old: &View, columns: &[ColumnDef]) -> Result<(), SqlError> {
+    let wrong = |message: String| Err(SqlError::new(state::INVALID_TABLE, message));
+    if columns.len() < old.columns.len() {
+        return wrong("cannot drop columns from view".into());
+    }
+    for (before, now) in old.columns.iter().zip(columns) {
+        if before.name != now.name {
+            return wrong(format!(
+                "cannot change name of view column \"{}\" to \"{}\"",
+                before.name, now.name
+            ));
+        }
+        if before.ty != now.ty {
+            return wrong(format!(
+                "cannot change data type of view column \"{}\" from {} to {}",
+                before.name, before.ty, now.ty
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns all that objects read, by views: the users' tables and sequences, and the views.
+async fn all_read(cx: &mut Ddl<'_>, reads: &[u32]) -> Result<Vec<Object>, SqlError> {
+    let (mut known, mut all, mut at) = (reads.to_vec(), Vec::new(), 0);
+    while let Some(id) = known.get(at).copied() {
+        at += 1;
+        let cache = &cx.engine.cache;
+        let found = catalog::object_by_id(cx.txn, cache, id, false, Lock::Shared).await?;
+        let Some(object) = found else { continue };
+        if let Object::View(view) = &object {
+            for id in &view.reads {
+                if !known.contains(id) {
+                    known.push(*id);
+                }
+            }
+        }
+        all.push(object);
+    }
+    Ok(all)
+}
+
+/// Fails with 42P17 if a view would read itself.
+async fn refuse_cycle(cx: &mut Ddl<'_>, view: &View, reads: &[u32]) -> Result<(), SqlError> {
+    if all_read(cx, reads).await?.iter().any(|object| object.id() == view.id) {
+        let message = format!("infinite recursion detected in the query of view \"{}\"", view.name);
+        return Err(SqlError::new(state::INVALID_DEFINITION, message));
+    }
+    Ok(())
+}
+
+/// From the commit on, rejects transactions that planned for this version of a view or an older
+/// one, by the tables that it reads.
+async fn outdate(cx: &mut Ddl<'_>, view: &View, to: u64) -> Result<(), SqlError> {
+    cx.clean = false;
+    let mut ranges = Vec::new();
+    for object in all_read(cx, &view.reads).await? {
+        if let Object::Table(table) = object {
+            ranges.extend(table.ranges(cx.ids.own));
+        }
+    }
+    if !ranges.is_empty() {
+        cx.txn.change_schema(SchemaVersion { table: view.id, version: to }, ranges)?;
+    }
+    Ok(())
+}
+
+/// Drops the views of these names.
+pub(super) async fn drop(
+    cx: &mut Ddl<'_>,
+    named_views: &[ast::ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<(), SqlError> {
+    let mut views = Vec::with_capacity(named_views.len());
+    for name in named_views {
+        let name = names::relation(name)?;
+        match named(cx, &name).await? {
+            Some(view) => views.push(view),
+            None if if_exists => {}
+            None => return Err(missing(&name)),
+        }
+    }
+    let ids: Vec<u32> = views.iter().map(|view| view.id).collect();
+    for id in &ids {
+        // With CASCADE, a view before it may have dropped it.
+        let Some(view) = of_id(cx, *id).await? else { continue };
+        drop_readers(cx, *id, &format!("view {}", view.name), &ids, cascade).await?;
+        remove(cx, &view).await?;
+    }
+    Ok(())
+}
+
+async fn remove(cx: &mut Ddl<'_>, view: &Arc<View>) -> Result<(), SqlError> {
+    outdate(cx, view, SchemaVersion::GONE).await?;
+    for id in &view.reads {
+        cx.txn.put(kv::view_key(*id, view.id), None)?;
+    }
+    catalog::remove(cx.txn, &Object::View(view.clone()))
+}
+
+/// Returns the views whose queries name an object. No other appears until the transaction has
+/// ended.
+async fn readers(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<Arc<View>>, SqlError> {
+    let prefix = kv::views_prefix(id);
+    let range = kv::prefix_range(&prefix);
+    let (mut ids, mut rest) = (Vec::new(), Some(range.clone()));
+    while let Some(range) = rest {
+        let chunk = cx.txn.scan(&range, Lock::Shared, false, 1000).await?;
+        for (key, _) in &chunk.rows {
+            let id = key.0.get(prefix.len()..).and_then(|bytes| bytes.try_into().ok());
+            let id = id.ok_or_else(|| SqlError::corrupted("a view in the catalog"))?;
+            ids.push(u32::from_be_bytes(id));
+        }
+        rest = chunk.rest;
+    }
+    cx.txn.keep_range(range);
+    let mut views = Vec::with_capacity(ids.len());
+    for id in ids {
+        let missing = || SqlError::corrupted(format!("the view {id} is not there"));
+        views.push(of_id(cx, id).await?.ok_or_else(missing)?);
+    }
+    Ok(views)
+}
+
+/// Returns 2BP01: something cannot be dropped, because of these.
+fn depended_on(what: &str, details: &[String]) -> SqlError {
+    let message = format!("cannot drop {what} because other objects depend on it");
+    SqlError::new(state::DEPENDENT_OBJECTS, message)
+        .detail(details.join("\n"))
+        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+/// Drops the views that read an object which is to be dropped, and those that read them. Without
+/// CASCADE, fails with 2BP01 if there is any but some `others`, which are dropped as well.
+pub(super) async fn drop_readers(
+    cx: &mut Ddl<'_>,
+    id: u32,
+    what: &str,
+    others: &[u32],
+    cascade: bool,
+) -> Result<(), SqlError> {
+    let mut all: Vec<Arc<View>> = Vec::new();
+    let mut rest = vec![(id, what.to_owned())];
+    let mut details = Vec::new();
+    while let Some((id, of)) = rest.pop() {
+        for view in readers(cx, id).await? {
+            if others.contains(&view.id) {
+                continue;
+            }
+            details.push(format!("view {} depends on {of}", view.name));
+            if all.iter().all(|known| known.id != view.id) {
+                rest.push((view.id, format!("view {}", view.name)));
+                all.push(view);
+            }
+        }
+    }
+    if !cascade && !details.is_empty() {
+        return Err(depended_on(what, &details));
+    }
+    for view in all {
+        remove(cx, &view).await?;
+    }
+    Ok(())
+}
+
+/// Fails with 0A000 if views read a relation that is to get another name: their texts have the old
+/// one.
+pub(super) async fn refuse_renamed(cx: &mut Ddl<'_>, id: u32, name: &str) -> Result<(), SqlError> {
+    match readers(cx, id).await?.first() {
+        None => Ok(()),
+        Some(view) => {
+            Err(SqlError::unsupported(format!("renaming \"{name}\", which a view reads,"))
+                .detail(format!("The view \"{}\" reads it.", view.name))
+                .hint("Drop the view, and create it again."))
+        }
+    }
+}
+
+/// Returns the views that use a column.
+async fn users(cx: &mut Ddl<'_>, table: &Table, column: usize) -> Result<Vec<Arc<View>>, SqlError> {
+    let mut users = Vec::new();
+    let origin = (table.id, column as i16 + 1);
+    // The table as it is in the middle of its change, in which a column may have gone already.
+    let as_now = |objects: &mut Objects| {
+        let tables = objects.tables.iter_mut();
+        tables.filter(|it| it.id == table.id).for_each(|it| *it = Arc::new(table.clone()));
+    };
+    for view in readers(cx, table.id).await? {
+        let parsed = view.parsed()?;
+        let bound = compile::view(cx.engine, cx.txn, &parsed, as_now).await?;
+        if bound.query.known.iter().any(|column| column.origin == origin && column.is_used()) {
+            users.push(view);
+        }
+    }
+    Ok(users)
+}
+
+/// Drops the views that use a column which is to be dropped. Fails with 2BP01 without CASCADE.
+pub(super) async fn drop_users(
+    cx: &mut Ddl<'_>,
+    table: &Table,
+    column: usize,
+    cascade: bool,
+) -> Result<(), SqlError> {
+    let what = format!("column {} of table {}", table.columns[column].name, table.name);
+    let users = users(cx, table, column).await?;
+    let detail = |view: &Arc<View>| format!("view {} depends on {what}", view.name);
+    if !cascade && !users.is_empty() {
+        return Err(depended_on(&what, &users.iter().map(detail).collect::<Vec<_>>()));
+    }
+    for view in users {
+        drop_readers(cx, view.id, &format!("view {}", view.name), &[], true).await?;
+        if of_id(cx, view.id).await?.is_some() {
+            remove(cx, &view).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails with 0A000 if a view uses a column that is to be changed.
+pub(super) async fn refuse_changed(
+    cx: &mut Ddl<'_>,
+    table: &Table,
+    column: usize,
+    message: &str,
+) -> Result<(), SqlError> {
+    let name = &table.columns[column].name;
+    match users(cx, table, column).await?.first() {
+        None => Ok(()),
+        Some(view) => Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+            .detail(format!("The view \"{}\" uses the column \"{name}\".", view.name))
+            .hint("Drop the view, and create it again.")),
+    }
+}
