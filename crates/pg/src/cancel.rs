@@ -12,7 +12,7 @@ use meridian_sql::Watch;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -33,6 +33,11 @@ pub(crate) struct Running {
     pub(crate) cancelled: Notify,
     /// The limits of a statement that computes; `None` while no statement listens.
     limits: Mutex<Option<Limits>>,
+    /// True from the start of a statement until its last response is written: a request that comes
+    /// while a part of a result is written waits for the next part.
+    goes_on: AtomicBool,
+    /// Set by such a request.
+    waiting: AtomicBool,
     client: Option<Presence>,
 }
 
@@ -55,8 +60,22 @@ impl Drop for Listening<'_> {
 impl Running {
     /// Begins a statement: earlier requests do not concern it.
     pub(crate) fn listen(&self, deadline: Option<Instant>) -> Listening<'_> {
-        *self.limits.lock() = Some(Limits { is_cancelled: false, deadline, look: None });
+        let mut limits = self.limits.lock();
+        let is_cancelled = self.waiting.swap(false, Relaxed);
+        *limits = Some(Limits { is_cancelled, deadline, look: None });
         Listening(self)
+    }
+
+    /// Sets whether a statement has begun and its last response is not written yet.
+    pub(crate) fn goes_on(&self, yes: bool) {
+        let _limits = self.limits.lock();
+        self.goes_on.store(yes, Relaxed);
+        self.waiting.store(false, Relaxed);
+    }
+
+    /// True if a request came while a part of the statement's result was written.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.limits.lock().as_ref().is_some_and(|limits| limits.is_cancelled)
     }
 
     /// Returns what ends the statement that listens, if it is to end; as an error, the end of its
@@ -80,8 +99,9 @@ impl Running {
     }
 
     fn cancel(&self) {
-        if let Some(limits) = &mut *self.limits.lock() {
-            limits.is_cancelled = true;
+        match &mut *self.limits.lock() {
+            Some(limits) => limits.is_cancelled = true,
+            None => self.waiting.store(self.goes_on.load(Relaxed), Relaxed),
         }
         self.cancelled.notify_waiters();
     }
@@ -189,6 +209,23 @@ mod tests {
         let _late = entry.running.listen(Some(Instant::now()));
         let due = entry.running.due();
         assert!(matches!(due, Some(Ok(Interruption::TimedOut))), "its time is over");
+    }
+
+    #[test]
+    fn a_request_between_two_parts_of_a_result_is_kept() {
+        let registry = Registry::new(1);
+        let entry = registry.enter(77, None);
+        let cancel = || assert!(registry.cancel(entry.process, 77));
+        entry.running.goes_on(true);
+        drop(entry.running.listen(None));
+        cancel();
+        let second = entry.running.listen(None);
+        assert!(entry.running.is_cancelled());
+        drop(second);
+        cancel();
+        entry.running.goes_on(false);
+        let _next = entry.running.listen(None);
+        assert!(!entry.running.is_cancelled(), "the statement was over");
     }
 
     #[test]

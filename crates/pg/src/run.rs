@@ -120,6 +120,9 @@ where
         Some(answer) => Ok(Ok(answer)),
         None => entry.running.due().unwrap_or(Err(End::Closed)).map(Err),
     };
+    if entry.running.is_cancelled() {
+        return Ok(Err(Interruption::Cancelled));
+    }
     if let Some(answer) = once(future.as_mut()).await {
         return came(answer);
     }

@@ -265,6 +265,7 @@ impl Wire {
         self.session.start(text);
         self.named.clear();
         self.begin_statement();
+        self.entry.running.goes_on(true);
         self.go_on_with_query(link).await
     }
 
@@ -427,6 +428,18 @@ impl Wire {
         limit: usize,
     ) -> Result<(), Stop> {
         self.begin_statement();
+        self.entry.running.goes_on(true);
+        let executed = self.run_portal(link, portal, limit).await;
+        self.entry.running.goes_on(false);
+        executed
+    }
+
+    async fn run_portal(
+        &mut self,
+        link: &mut Link,
+        portal: &str,
+        limit: usize,
+    ) -> Result<(), Stop> {
         let formats = self.formats(portal).clone();
         let ends = link.input.first() == Some(&b'S');
         self.session.ends_next(ends);
@@ -641,6 +654,7 @@ impl Wire {
             self.settings_touched = status != Status::Idle;
         }
         link.answers.ready(status.byte());
+        self.entry.running.goes_on(false);
         link.due = true;
         self.at_rest = true;
         self.deadline = None;

@@ -62,6 +62,8 @@ pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     /// The objects that it was planned for.
     pub(crate) tables: Vec<Planned>,
+    /// Its views that read no table: no shard tells that they have changed.
+    pub(crate) unread: Vec<Planned>,
     /// The levels for which recursion over the plan needs stack.
     pub(crate) levels: usize,
     /// True if the transaction had changed the catalog: the versions of the plan may never commit,
@@ -402,8 +404,9 @@ async fn compile(
         ),
         None => (plan, columns),
     };
-    let (levels, provisional) = (source.levels + views.levels, !clean || views.is_unread);
-    Ok(Compiled { source, declared, plan, tables, levels, provisional, params, columns })
+    let (levels, provisional) = (source.levels + views.levels, !clean || !views.unread.is_empty());
+    let unread = views.unread;
+    Ok(Compiled { source, declared, plan, tables, unread, levels, provisional, params, columns })
 }
 
 /// A step of planning a statement, which computes without waiting, with stack for the relations.
@@ -583,8 +586,8 @@ struct Views {
     uses: BTreeMap<Option<u32>, (usize, Vec<u32>)>,
     /// The levels of the deepest views inside each other.
     levels: usize,
-    /// True if a view reads no table: no shard then tells that it has changed.
-    is_unread: bool,
+    /// The views that read no table.
+    unread: Vec<Planned>,
 }
 
 impl Views {
@@ -612,7 +615,7 @@ impl Views {
                     (relations, levels) = (relations.saturating_add(more), levels.max(deep));
                     reads |= read;
                 }
-                self.is_unread |= !reads;
+                self.unread.extend((!reads).then(|| view.planned()));
                 sizes.insert(view.id, (relations, levels + view.parsed()?.levels, reads));
             }
             if rest.len() == before {

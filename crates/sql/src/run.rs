@@ -718,6 +718,12 @@ async fn attempt(
         portal.compiled = Some(compiled.clone());
     }
     if portal.rows.is_none() {
+        // What no shard tells is read, and stays as it is until the transaction has ended.
+        for view in &compiled.unread {
+            if work.version(view.id).await? != Some(view.version) {
+                return Err(restart("the definition of a view has changed"));
+            }
+        }
         let reads_only = work.reads_only() && (work.explicit || compiled.source.as_of.is_some());
         let lock_timeout = facts.settings.timeout("lock_timeout");
         let drawn = std::mem::take(drawn);

@@ -198,7 +198,7 @@ mod tests {
             ("select * from t", vec![star(1, 8, &["t.a", "t.b"])], "select t.a, t.b from t"),
             (
                 "select é.*, 1\n from \"é\", (select *) x",
-                vec![star(2, 21, &["c"]), star(1, 10, &["\"é\".a"])],
+                vec![star(2, 20, &["c"]), star(1, 10, &["\"é\".a"])],
                 "select \"é\".a, 1\n from \"é\", (select c) x",
             ),
             ("select \"a \"\" b\" . *", vec![star(1, 19, &["x"])], "select x"),

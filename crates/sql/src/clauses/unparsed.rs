@@ -7,8 +7,9 @@ use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Statements, by their first words.
-const STATEMENTS: [&str; 26] = [
+const STATEMENTS: [&str; 27] = [
     "alter system",
+    "alter view",
     "checkpoint",
     "cluster",
     "create access method",

@@ -161,13 +161,13 @@ impl Given {
         }
         if is_binary {
             let present = [
-                (self.delimiter.is_some(), "DELIMITER"),
-                (self.null.is_some(), "NULL"),
-                (self.header == Some(true), "HEADER"),
+                (self.delimiter.is_some(), "DELIMITER", state::SYNTAX),
+                (self.null.is_some(), "NULL", state::SYNTAX),
+                (self.header == Some(true), "HEADER", state::FEATURE_NOT_SUPPORTED),
             ];
-            if let Some((_, what)) = present.iter().find(|(is_there, _)| *is_there) {
+            if let Some((_, what, sqlstate)) = present.iter().find(|(is_there, ..)| *is_there) {
                 let message = format!("cannot specify {what} in BINARY mode");
-                return Err(SqlError::new(state::SYNTAX, message));
+                return Err(SqlError::new(sqlstate, message));
             }
         }
         let delimiter = match self.delimiter {
@@ -220,9 +220,6 @@ impl Given {
         }
         if is_csv && null.as_bytes().contains(&quote) {
             return refuse("CSV quote character must not appear in the NULL specification");
-        }
-        if self.freeze == Some(true) && to {
-            return refuse("COPY freeze only available using COPY FROM");
         }
         Ok(Options {
             format,

@@ -158,7 +158,7 @@ fn options_that_contradict_one_another() {
         ("(format xml)", false, "22023", "COPY format \"xml\" not recognized"),
         ("(format csv, format text)", false, "42601", "conflicting or redundant options"),
         ("(format binary, null 'x')", true, "42601", "cannot specify NULL in BINARY mode"),
-        ("(format binary, header)", true, "42601", "cannot specify HEADER in BINARY mode"),
+        ("(format binary, header)", true, "0A000", "cannot specify HEADER in BINARY mode"),
         ("(delimiter 'a')", true, "22023", "COPY delimiter cannot be \"a\""),
         ("(quote 'a')", true, "0A000", "COPY quote available only in CSV mode"),
         (

@@ -26,6 +26,18 @@ pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) {
             Some(_) => return,
             None => vec![wrap(Token::Mul, &first)],
         };
+        // Anything else is an error of the parser.
+        let is_list = |tokens: &[TokenWithSpan], between: &Token| {
+            let is_name = |token: &TokenWithSpan| matches!(token.token, Token::Word(_));
+            let mut separators = tokens.iter().skip(1).step_by(2);
+            tokens.len() % 2 == 1
+                && tokens.iter().step_by(2).all(is_name)
+                && separators.all(|token| token.token == *between)
+        };
+        let is_plain = list.is_none() || is_list(&columns, &Token::Comma);
+        if !is_plain || !is_list(&name, &Token::Period) {
+            return;
+        }
         let mut query =
             vec![wrap(Token::LParen, &first), wrap(Token::make_keyword("SELECT"), &first)];
         query.extend(columns);

@@ -72,6 +72,7 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
         }
         table.settle();
     }
+    views::check_readers(cx, &before, &table).await?;
     change(cx, &before, table)
 }
 

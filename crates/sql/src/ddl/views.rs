@@ -12,6 +12,7 @@ use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names;
 use crate::response::Column;
+use crate::types::Type;
 use crate::view::{self, View};
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Lock, SchemaVersion};
@@ -90,7 +91,9 @@ async fn settle(cx: &mut Ddl<'_>, text: &str) -> Result<(String, NewView), SqlEr
     if parsed.as_of.is_some() {
         return Err(SqlError::unsupported("AS OF SYSTEM TIME in a view"));
     }
-    let mut bound = compile::view(cx.engine, cx.txn, &parsed, unchanged).await?;
+    let bound = compile::view(cx.engine, cx.txn, &parsed, unchanged).await;
+    // Places in its text are none of the statement's.
+    let mut bound = bound.map_err(|error| SqlError { position: None, ..error })?;
     if !bound.query.params.is_empty() {
         return Err(SqlError::new(state::UNDEFINED_PARAMETER, "there is no parameter $1"));
     }
@@ -116,6 +119,10 @@ fn columns(create: &ast::CreateView, bound: &[Column]) -> Result<Vec<ColumnDef>,
     }
     let mut columns = Vec::with_capacity(bound.len());
     for (at, column) in bound.iter().enumerate() {
+        if Type::with_modifier(column.ty.oid(), column.ty.modifier()) != Some(column.ty) {
+            let ty = column.ty;
+            return Err(SqlError::unsupported(format!("a column of type {ty} in a view")));
+        }
         let given = create.columns.get(at).map(|given| names::fold(&given.name));
         columns.push(ColumnDef::new(&given.unwrap_or_else(|| column.name.clone()), column.ty));
     }
@@ -312,19 +319,55 @@ pub(super) async fn refuse_renamed(cx: &mut Ddl<'_>, id: u32, name: &str) -> Res
 async fn users(cx: &mut Ddl<'_>, table: &Table, column: usize) -> Result<Vec<Arc<View>>, SqlError> {
     let mut users = Vec::new();
     let origin = (table.id, column as i16 + 1);
-    // The table as it is in the middle of its change, in which a column may have gone already.
+    for view in readers(cx, table.id).await? {
+        match bound(cx, &view, table).await {
+            Ok(bound) if !bound.used.contains(&origin) => {}
+            _ => users.push(view),
+        }
+    }
+    Ok(users)
+}
+
+/// The columns of a bound view, and the columns of tables that its query names, in this order.
+#[derive(PartialEq)]
+struct BoundView {
+    columns: Arc<[Column]>,
+    used: Vec<(u32, i16)>,
+}
+
+/// Binds the query of a view to a table as it is in the middle of a change.
+async fn bound(cx: &mut Ddl<'_>, view: &View, table: &Table) -> Result<BoundView, SqlError> {
     let as_now = |objects: &mut Objects| {
         let tables = objects.tables.iter_mut();
         tables.filter(|it| it.id == table.id).for_each(|it| *it = Arc::new(table.clone()));
     };
-    for view in readers(cx, table.id).await? {
-        let parsed = view.parsed()?;
-        let bound = compile::view(cx.engine, cx.txn, &parsed, as_now).await?;
-        if bound.query.known.iter().any(|column| column.origin == origin && column.is_used()) {
-            users.push(view);
-        }
+    let parsed = view.parsed()?;
+    let NewView { query, .. } = compile::view(cx.engine, cx.txn, &parsed, as_now).await?;
+    let used = query.known.iter().filter(|column| column.is_used()).map(|column| column.origin);
+    Ok(BoundView { columns: query.columns, used: used.collect() })
+}
+
+/// Fails with 0A000 if a view would have another meaning, or none, after a change of a table: its
+/// text would find other columns.
+pub(super) async fn check_readers(
+    cx: &mut Ddl<'_>,
+    before: &Table,
+    after: &Table,
+) -> Result<(), SqlError> {
+    for view in readers(cx, before.id).await? {
+        let Ok(was) = bound(cx, &view, before).await else { continue };
+        let why = match bound(cx, &view, after).await {
+            Ok(now) if now == was => continue,
+            Ok(_) => "Its text would name other columns.".to_owned(),
+            Err(error) => error.message,
+        };
+        let (table, name) = (&before.name, &view.name);
+        let what = format!("a change of \"{table}\" that the view \"{name}\" would notice");
+        return Err(SqlError::unsupported(what)
+            .detail(why)
+            .hint("Drop the view, and create it again."));
     }
-    Ok(users)
+    Ok(())
 }
 
 /// Drops the views that use a column which is to be dropped. Fails with 2BP01 without CASCADE.

@@ -1,8 +1,6 @@
 //! Tests of the startup: admission of clients, and their error messages.
 
-mod common;
-
-use common::{local, start, tags};
+use crate::common::{local, start, tags};
 use meridian_pg::{Options, Server};
 use std::sync::Arc;
 

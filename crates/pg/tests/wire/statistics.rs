@@ -1,8 +1,7 @@
 //! A server keeps the statistics of its tables up to date, and plans that are kept follow them.
 
-mod common;
-
-use common::{Engines, Memory, PATIENCE};
+use crate::common;
+use crate::common::{Engines, Memory, PATIENCE};
 use meridian_sql::Engine;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,7 @@
 //! Tests every type in both formats, as parameter and as result.
 
-mod common;
-
+use crate::common::start;
 use bytes::BytesMut;
-use common::start;
 use std::error::Error;
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};

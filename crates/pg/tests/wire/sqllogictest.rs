@@ -1,10 +1,8 @@
 //! Runs `tests/slt/*.slt` over the wire, each file on a fresh database of each protocol, by the
 //! simple protocol.
 
-mod common;
-#[path = "common/slt.rs"]
-mod slt;
-
+use crate::common;
+use crate::slt;
 use meridian_systems::Protocol;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,9 +1,8 @@
 //! Tests of clients that do not speak the protocol: each loses its own connection, with the reason,
 //! and affects no other.
 
-mod common;
-
-use common::{Raw, message, query, start, start_with};
+use crate::common;
+use crate::common::{Raw, message, query, start, start_with};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Sends the bytes, ends its side, and returns the last error's severity, code and message.

@@ -1,8 +1,7 @@
 //! Tests psql of the distribution. If it is not installed, the test prints that it is skipped.
 
-mod common;
-
-use common::start;
+use crate::common;
+use crate::common::start;
 use std::process::{Command, Output};
 
 fn run(server: &common::Running, program: &'static str, arguments: &[&str]) -> Option<Output> {

@@ -1,8 +1,7 @@
 //! Tests queries of several relations over the wire: types, parameters, streaming, memory,
 //! cancellation.
 
-mod common;
-
+use crate::common;
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use meridian_sql::QueryMemory;
 use std::sync::Arc;

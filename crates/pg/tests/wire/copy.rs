@@ -1,8 +1,9 @@
 //! COPY over the wire, in all formats, with PostgreSQL's answers.
 
-mod common;
-
-use common::{Raw, bind, codes, execute, message, parse, query, say, start, status, sync, tags};
+use crate::common;
+use crate::common::{
+    Raw, bind, codes, execute, message, parse, query, say, start, status, sync, tags,
+};
 
 const TABLE: &str = r#"
     create table c (id int primary key, t text, n numeric(6,2), at timestamp, tags text[],
@@ -134,6 +135,10 @@ async fn a_copy_that_cannot_be_says_why() {
     for (sql, code) in [
         ("copy c (t, nosuch) to stdout", "42703"),
         ("copy nosuch to stdout", "42P01"),
+        ("copy c where id > 1 to stdout", "42601"),
+        ("copy c (id, upper(t)) to stdout", "42601"),
+        ("copy c, c to stdout", "42601"),
+        ("copy c () to stdout", "42601"),
         ("copy c to '/tmp/x'", "0A000"),
         ("copy c to program 'cat'", "0A000"),
         ("copy c from '/tmp/x'", "0A000"),

@@ -1,9 +1,8 @@
 //! Tests of statements and sessions that are stopped by a cancel request, a timeout, or the
 //! server's shutdown.
 
-mod common;
-
-use common::{PATIENCE, local, query, start, start_with, tags};
+use crate::common;
+use crate::common::{PATIENCE, local, query, start, start_with, tags};
 use meridian_pg::Options;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -69,6 +68,32 @@ async fn a_wrong_secret_cancels_nothing() {
     assert_eq!(server.counters.cancels_total.load(Relaxed), 1);
     raw.send(query("")).await;
     assert_eq!(tags(&raw.until(b'Z').await), "IZ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_request_is_not_lost_while_rows_are_sent() {
+    let server = start().await;
+    let mut raw = server.raw().await;
+    raw.open(&[("user", "root"), ("database", "meridian")]).await;
+    let opened = raw.until(b'Z').await;
+    let key = &opened.iter().find(|message| message.tag == b'K').expect("a key").body;
+    let rows = "select g from generate_series(1, 3000000) g";
+    for (sql, row) in [(rows.to_owned(), b'D'), (format!("copy ({rows}) to stdout"), b'd')] {
+        for at in [1, 700, 1500, 2500] {
+            raw.send(query(&sql)).await;
+            let mut came = 0;
+            // The rest is in the connection's buffers, or is not sent.
+            while came < at {
+                came += u32::from(raw.next().await.expect("a message").tag == row);
+            }
+            let mut request = server.raw().await;
+            request.send([b"\0\0\0\x10\x04\xd2\x16\x2e", &key[..]].concat()).await;
+            assert!(request.rest().await.is_empty(), "a cancel request gets no answer");
+            let ended = raw.until(b'Z').await;
+            let error = &ended[ended.len() - 2];
+            assert_eq!((error.tag, error.field(b'C')), (b'E', Some("57014".into())), "{sql}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! Tests `SELECT … FOR UPDATE` with NOWAIT and SKIP LOCKED, in two sessions.
 
-mod common;
-
-use common::{PATIENCE, query, start, start_by};
+use crate::common::{PATIENCE, query, start, start_by};
 use meridian_systems::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

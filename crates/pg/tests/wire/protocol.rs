@@ -1,8 +1,9 @@
 //! Tests of the message order of a session: simple and extended queries, errors, portals, status.
 
-mod common;
-
-use common::{Raw, bind, codes, execute, message, parse, query, say, start, status, sync, tags};
+use crate::common;
+use crate::common::{
+    Raw, bind, codes, execute, message, parse, query, say, start, status, sync, tags,
+};
 
 async fn ok(raw: &mut Raw, text: &str) {
     let answer = say(raw, query(text)).await;

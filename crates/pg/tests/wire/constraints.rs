@@ -1,8 +1,6 @@
 //! Tests that constraints hold under concurrent transactions, under every protocol.
 
-mod common;
-
-use common::{PATIENCE, start_by};
+use crate::common::{PATIENCE, start_by};
 use meridian_systems::Protocol;
 use std::time::Duration;
 use tokio::time::timeout;

@@ -1,8 +1,6 @@
 //! Tests sequences with sessions that take values at once.
 
-mod common;
-
-use common::{PATIENCE, start_by};
+use crate::common::{PATIENCE, start_by};
 use meridian_systems::Protocol;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,0 +1,18 @@
+//! Tests of the wire protocol, in one program: each has a server of its own.
+
+mod clients;
+#[path = "../common/mod.rs"]
+mod common;
+mod constraints;
+mod copy;
+mod handshake;
+mod hostile;
+mod interrupts;
+mod protocol;
+mod queries;
+mod row_locks;
+mod sequences;
+mod slt;
+mod sqllogictest;
+mod statistics;
+mod types;
