@@ -67,7 +67,7 @@ pub(crate) struct Compiled {
     /// The levels for which recursion over the plan needs stack.
     pub(crate) levels: usize,
     /// True if the transaction had changed the catalog: the versions of the plan may never commit,
-    /// or may be used again by another change. Also if it uses a view whose versions no table tells.
+    /// or may be used again by another change. Also if a view is `unread`.
     pub(crate) provisional: bool,
     pub(crate) params: Arc<[Type]>,
     pub(crate) columns: Option<Arc<[Column]>>,

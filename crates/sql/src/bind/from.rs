@@ -381,8 +381,8 @@ impl Binder {
         Ok(Rel::Scan { table, columns })
     }
 
-    /// Binds the query of a view. Its names are those of the catalog alone: no query around it is in
-    /// its scope.
+    /// Binds the query of a view. Its names are those of the catalog alone: no query around it is
+    /// in its scope.
     fn bind_view(
         &mut self,
         view: &View,

@@ -1,5 +1,5 @@
-//! Descriptors of tables, sequences and views: rows of the database itself, under its own protocol, so
-//! that DDL is transactional.
+//! Descriptors of tables, sequences and views: rows of the database itself, under its own protocol,
+//! so that DDL is transactional.
 //!
 //! Each object has a row with its version, which DDL locks and writes. Other transactions read it
 //! only when they plan, at a snapshot. They declare the versions that they planned for, and the
