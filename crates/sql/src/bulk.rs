@@ -47,6 +47,7 @@ pub(crate) struct Ids<'a> {
 impl Ids<'_> {
     /// Returns the next id: the storage of that number is empty, and `txn` keeps it if it commits.
     pub(crate) async fn next(&mut self, txn: &mut dyn Transaction) -> Result<u32, SqlError> {
+        txn.give_way();
         for _ in 0..ATTEMPTS {
             let mut own = self.database.begin(READ_WRITE).await?;
             let id = match catalog::next_id(own.as_mut()).await {

@@ -146,6 +146,39 @@ impl Binder {
         }
     }
 
+    /// Returns the id of the only table of a query, or of the one that is named; `None` if there is
+    /// none.
+    fn table_oid(
+        &self,
+        level: &Level,
+        qualifier: Option<&str>,
+        ident: &ast::Ident,
+    ) -> Result<Option<Typed>, SqlError> {
+        let named = |one: &&Relation| qualifier.is_none_or(|it| Some(it) == one.alias.as_deref());
+        let mut relations = level.relations.iter().filter(named);
+        let mut tables = relations.by_ref().filter_map(|one| Some((one, one.table.as_ref()?)));
+        let Some((relation, table)) = tables.next() else { return Ok(None) };
+        if tables.next().is_some() {
+            let message = format!("column reference \"{TABLE_OID}\" is ambiguous");
+            let error = SqlError::new(state::AMBIGUOUS_COLUMN, message);
+            return Err(error.at(names::position(ident)));
+        }
+        let id = Expr::Const(Datum::Int4(table.id as i32));
+        if !relation.is_optional {
+            return Ok(Some(Typed::of(id, Type::Int4)));
+        }
+        // In a row that is there, such a column is not NULL.
+        let Some((key, _)) = table.present().find(|(_, column)| column.not_null) else {
+            let what = "tableoid of a table without NOT NULL, behind an outer join";
+            return Err(SqlError::unsupported(what));
+        };
+        let key = Expr::Column(relation.columns[key].id);
+        let is_missing = Expr::IsNull(Box::new(key), false);
+        let branches = vec![(is_missing, Expr::Const(Datum::Null))];
+        let id = Expr::Case { branches, otherwise: Box::new(id) };
+        Ok(Some(Typed::of(id, Type::Int4)))
+    }
+
     /// Finds a column by its name, in the innermost query that has it.
     pub(super) fn resolve(
         &mut self,
@@ -186,28 +219,9 @@ impl Binder {
                 return Ok(Typed::of(Expr::Column(id), Type::TimestampTz));
             }
             if name == TABLE_OID
-                && let [only] = &*self.levels[level]
-                    .relations
-                    .iter()
-                    .filter(|one| qualifier.is_none_or(|it| Some(it) == one.alias.as_deref()))
-                    .collect::<Vec<_>>()
-                && let Some(table) = &only.table
+                && let Some(found) = self.table_oid(&self.levels[level], qualifier, ident)?
             {
-                let id = Expr::Const(Datum::Int4(table.id as i32));
-                if !only.is_optional {
-                    return Ok(Typed::of(id, Type::Int4));
-                }
-                // In a row that is there, such a column is not NULL.
-                let mut present = table.present();
-                let Some((key, _)) = present.find(|(_, column)| column.not_null) else {
-                    let what = "tableoid of a table without NOT NULL, behind an outer join";
-                    return Err(SqlError::unsupported(what));
-                };
-                let key = Expr::Column(only.columns[key].id);
-                let is_missing = Expr::IsNull(Box::new(key), false);
-                let branches = vec![(is_missing, Expr::Const(Datum::Null))];
-                let id = Expr::Case { branches, otherwise: Box::new(id) };
-                return Ok(Typed::of(id, Type::Int4));
+                return Ok(found);
             }
             if let (ROW_KEY, Some(qualifier)) = (&*name, qualifier) {
                 let mut relations = self.levels[level].relations.iter();

@@ -679,6 +679,10 @@ impl<S: Shards> Transaction for Coordinator<S> {
         })
     }
 
+    fn give_way(&mut self) {
+        self.turn = None;
+    }
+
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
         if self.shards.node().is_full() {
             return Err(Failure::DiskFull);
