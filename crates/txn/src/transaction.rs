@@ -437,8 +437,8 @@ pub trait Transaction: Send {
     fn adopt(&mut self, commit: Timestamp) {
         let _ = commit;
     }
-    /// Declares that this transaction waits for another one of its session. It gives up its place in
-    /// an order of waiting, if the protocol has given it one: the other may need that place.
+    /// Declares that this transaction waits for another one of its session. It gives up its place
+    /// in an order of waiting, if the protocol has given it one: the other may need that place.
     fn give_way(&mut self) {}
     /// Buffers a write; `None` deletes the key.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
