@@ -147,6 +147,23 @@ fn the_lines_of_a_copy_come_from_the_script_the_pipe_or_a_file() {
             stdout(&found),
             stderr(&found)
         );
+        let sent =
+            with(&[], "copy (select id, name from t where id < 3 order by id) to stdout csv;");
+        assert_eq!(stdout(&sent), "1,one; 'two\n2,\n", "{}", stderr(&sent));
+        let kept = folder.path().join("kept.bin");
+        let command = format!("\\copy t to '{}' binary\n", kept.display());
+        let written = run_with_input(&place, &command);
+        assert_eq!(stdout(&written), format!("wrote {}\n", kept.display()), "{}", stderr(&written));
+        let back = format!(
+            "create table back (id int, name text);\n\
+             \\copy back from '{}' (format binary)\nselect sum(id), count(name) from back;",
+            kept.display()
+        );
+        let read = run_with_input(&place, &back);
+        assert!(stdout(&read).contains("COPY 6\n"), "{}{}", stdout(&read), stderr(&read));
+        assert!(stdout(&read).contains(" 21 |     4\n"), "{}", stdout(&read));
+        let nowhere = with(&[], "\\copy t to /nonexistent/t.tsv\n");
+        assert!(stderr(&nowhere).contains("/nonexistent/t.tsv"), "{}", stderr(&nowhere));
         let broken = with(&[], "copy t from stdin;\nseven\tx\n\\.\nselect 'never';\n");
         assert_eq!(broken.status.code(), Some(1));
         assert!(

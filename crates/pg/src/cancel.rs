@@ -3,7 +3,8 @@
 //!
 //! A request arrives on a connection of its own and gets no response, so a guess reveals nothing.
 //! The secret is compared without an early exit. A request that arrives between statements stops
-//! nothing: only a running statement listens.
+//! nothing. A running statement listens while it computes; a request that arrives while a part of
+//! its result is written is kept for the next part.
 
 use crate::link::End;
 use crate::presence::Presence;
@@ -12,7 +13,7 @@ use meridian_sql::Watch;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -31,14 +32,19 @@ const LOOKS: Duration = Duration::from_millis(100);
 pub(crate) struct Running {
     /// Tells a statement that waits of cancel requests.
     pub(crate) cancelled: Notify,
-    /// The limits of a statement that computes; `None` while no statement listens.
-    limits: Mutex<Option<Limits>>,
-    /// True from the start of a statement until its last response is written: a request that comes
-    /// while a part of a result is written waits for the next part.
-    goes_on: AtomicBool,
-    /// Set by such a request.
-    waiting: AtomicBool,
+    progress: Mutex<Progress>,
     client: Option<Presence>,
+}
+
+/// The progress of a session's statement.
+#[derive(Default)]
+struct Progress {
+    /// The limits of a statement that computes; `None` while no statement listens.
+    limits: Option<Limits>,
+    /// True from the start of a statement until its last response is written.
+    is_running: bool,
+    /// True if a request has come while a part of the result was written.
+    is_kept: bool,
 }
 
 struct Limits {
@@ -53,36 +59,36 @@ pub(crate) struct Listening<'a>(&'a Running);
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        *self.0.limits.lock() = None;
+        self.0.progress.lock().limits = None;
     }
 }
 
 impl Running {
-    /// Begins a statement: earlier requests do not concern it.
+    /// Listens for a part of a statement. Of earlier requests, only one that is kept concerns it.
     pub(crate) fn listen(&self, deadline: Option<Instant>) -> Listening<'_> {
-        let mut limits = self.limits.lock();
-        let is_cancelled = self.waiting.swap(false, Relaxed);
-        *limits = Some(Limits { is_cancelled, deadline, look: None });
+        let mut progress = self.progress.lock();
+        let is_cancelled = std::mem::take(&mut progress.is_kept);
+        progress.limits = Some(Limits { is_cancelled, deadline, look: None });
         Listening(self)
     }
 
-    /// Sets whether a statement has begun and its last response is not written yet.
-    pub(crate) fn goes_on(&self, yes: bool) {
-        let _limits = self.limits.lock();
-        self.goes_on.store(yes, Relaxed);
-        self.waiting.store(false, Relaxed);
+    /// Begins a statement, or ends it: its last response is written. Requests before do not concern
+    /// what follows.
+    pub(crate) fn runs(&self, is_running: bool) {
+        let mut progress = self.progress.lock();
+        (progress.is_running, progress.is_kept) = (is_running, false);
     }
 
-    /// True if a request came while a part of the statement's result was written.
+    /// True if the statement that listens is to end because of a request.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.limits.lock().as_ref().is_some_and(|limits| limits.is_cancelled)
+        self.progress.lock().limits.as_ref().is_some_and(|limits| limits.is_cancelled)
     }
 
     /// Returns what ends the statement that listens, if it is to end; as an error, the end of its
     /// connection.
     pub(crate) fn due(&self) -> Option<Result<Interruption, End>> {
-        let mut limits = self.limits.lock();
-        let limits = limits.as_mut()?;
+        let mut progress = self.progress.lock();
+        let limits = progress.limits.as_mut()?;
         if limits.is_cancelled {
             return Some(Ok(Interruption::Cancelled));
         }
@@ -99,10 +105,12 @@ impl Running {
     }
 
     fn cancel(&self) {
-        match &mut *self.limits.lock() {
+        let mut progress = self.progress.lock();
+        match &mut progress.limits {
             Some(limits) => limits.is_cancelled = true,
-            None => self.waiting.store(self.goes_on.load(Relaxed), Relaxed),
+            None => progress.is_kept = progress.is_running,
         }
+        drop(progress);
         self.cancelled.notify_waiters();
     }
 }
@@ -216,14 +224,14 @@ mod tests {
         let registry = Registry::new(1);
         let entry = registry.enter(77, None);
         let cancel = || assert!(registry.cancel(entry.process, 77));
-        entry.running.goes_on(true);
+        entry.running.runs(true);
         drop(entry.running.listen(None));
         cancel();
         let second = entry.running.listen(None);
         assert!(entry.running.is_cancelled());
         drop(second);
         cancel();
-        entry.running.goes_on(false);
+        entry.running.runs(false);
         let _next = entry.running.listen(None);
         assert!(!entry.running.is_cancelled(), "the statement was over");
     }

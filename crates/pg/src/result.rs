@@ -39,8 +39,7 @@ pub(crate) fn as_report<'a>(severity: &'a str, error: &'a SqlError) -> Report<'a
         message: &error.message,
         detail: error.detail.as_deref(),
         hint: error.hint.as_deref(),
-        // A line and a column that no text was there to settle are no position.
-        position: error.position.filter(|position| position >> 32 == 0),
+        position: error.position,
     }
 }
 

@@ -265,7 +265,7 @@ impl Wire {
         self.session.start(text);
         self.named.clear();
         self.begin_statement();
-        self.entry.running.goes_on(true);
+        self.entry.running.runs(true);
         self.go_on_with_query(link).await
     }
 
@@ -293,13 +293,9 @@ impl Wire {
                     if !inside_result {
                         describe_columns(link, Some(&columns), &Formats::Text);
                     }
-                    match self.send_rows(link, &columns, &rows, &Formats::Text).await {
-                        Ok(()) => {}
-                        Err(Stop::Error(error)) => {
-                            self.fail(link, &error);
-                            break;
-                        }
-                        Err(end) => return Err(end),
+                    let sent = self.send_rows(link, &columns, &rows, &Formats::Text).await;
+                    if self.is_cut(link, sent)? {
+                        break;
                     }
                     inside_result = done.is_none();
                     if let Some(tag) = &done {
@@ -315,13 +311,9 @@ impl Wire {
                     if !inside_result {
                         link.answers.copy_out(columns, is_binary);
                     }
-                    match self.send_records(link, &records).await {
-                        Ok(()) => {}
-                        Err(Stop::Error(error)) => {
-                            self.fail(link, &error);
-                            break;
-                        }
-                        Err(end) => return Err(end),
+                    let sent = self.send_records(link, &records).await;
+                    if self.is_cut(link, sent)? {
+                        break;
                     }
                     inside_result = done.is_none();
                     if let Some(tag) = &done {
@@ -428,9 +420,9 @@ impl Wire {
         limit: usize,
     ) -> Result<(), Stop> {
         self.begin_statement();
-        self.entry.running.goes_on(true);
+        self.entry.running.runs(true);
         let executed = self.run_portal(link, portal, limit).await;
-        self.entry.running.goes_on(false);
+        self.entry.running.runs(false);
         executed
     }
 
@@ -594,6 +586,18 @@ impl Wire {
         Ok(())
     }
 
+    /// True if a part of a result was not sent because its statement has failed, which is reported.
+    fn is_cut(&mut self, link: &mut Link, sent: Result<(), Stop>) -> Result<bool, Stop> {
+        match sent {
+            Ok(()) => Ok(false),
+            Err(Stop::Error(error)) => {
+                self.fail(link, &error);
+                Ok(true)
+            }
+            Err(end) => Err(end),
+        }
+    }
+
     /// Sends records of COPY … TO.
     async fn send_records(&mut self, link: &mut Link, records: &[Vec<u8>]) -> Result<(), Stop> {
         for record in records {
@@ -654,7 +658,7 @@ impl Wire {
             self.settings_touched = status != Status::Idle;
         }
         link.answers.ready(status.byte());
-        self.entry.running.goes_on(false);
+        self.entry.running.runs(false);
         link.due = true;
         self.at_rest = true;
         self.deadline = None;

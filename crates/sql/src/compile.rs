@@ -21,12 +21,12 @@ use crate::stack;
 use crate::system;
 use crate::turn::Turn;
 use crate::types::Type;
-use crate::view::{self, View};
+use crate::view::{self, Uses, View};
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -327,7 +327,7 @@ async fn compile(
         return Err(SqlError::new(state::SYNTAX, message));
     }
     let mut tables = Vec::new();
-    let mut views = Views::default();
+    let mut views = Uses::default();
     let (plan, params, columns) = match planned {
         Statement::Query(query) => {
             let named = Named::of(statement);
@@ -509,7 +509,7 @@ async fn read(
     clean: bool,
     named: Named,
     tables: &mut Vec<Planned>,
-    views: &mut Views,
+    views: &mut Uses,
 ) -> Result<(Objects, usize), SqlError> {
     let mut found = Objects::default();
     let (mut relations, mut literals) = (named.relations, BTreeSet::new());
@@ -554,7 +554,7 @@ async fn read(
             }
             found.tables.push(table);
         }
-        views.uses.insert(within, (named.relations, inner));
+        views.add(within, named.relations, inner);
     }
     if !found.views.is_empty() {
         relations = views.weigh(&found)?;
@@ -576,66 +576,6 @@ async fn read(
         }
     }
     Ok((found, relations))
-}
-
-/// The views that a statement uses, each at each place that names it.
-#[derive(Default)]
-struct Views {
-    /// For a view, or the statement itself: the relations of its own query, and the views that this
-    /// names.
-    uses: BTreeMap<Option<u32>, (usize, Vec<u32>)>,
-    /// The levels of the deepest views inside each other.
-    levels: usize,
-    /// The views that read no table.
-    unread: Vec<Planned>,
-}
-
-impl Views {
-    /// Returns the number of relations of the statement. Fails with 54001 if there are too many.
-    fn weigh(&mut self, found: &Objects) -> Result<usize, SqlError> {
-        // A view after those that its query names: `sizes` then has these.
-        let mut sizes: BTreeMap<u32, (usize, usize, bool)> = BTreeMap::new();
-        let mut order: Vec<&Arc<View>> = found.views.iter().collect();
-        let is_table =
-            |id: &u32| found.tables.iter().any(|table| table.id == *id && !table.is_sequence);
-        while !order.is_empty() {
-            let before = order.len();
-            let mut rest = Vec::new();
-            for view in order {
-                let inner = self.uses.get(&Some(view.id)).map_or(&[][..], |(_, inner)| inner);
-                if !inner.iter().all(|id| sizes.contains_key(id)) {
-                    rest.push(view);
-                    continue;
-                }
-                let own = self.uses.get(&Some(view.id)).map_or(0, |(own, _)| *own);
-                let (mut relations, mut levels) = (own, 0);
-                let mut reads = view.reads.iter().any(is_table);
-                for id in inner {
-                    let (more, deep, read) = sizes[id];
-                    (relations, levels) = (relations.saturating_add(more), levels.max(deep));
-                    reads |= read;
-                }
-                self.unread.extend((!reads).then(|| view.planned()));
-                sizes.insert(view.id, (relations, levels + view.parsed()?.levels, reads));
-            }
-            if rest.len() == before {
-                let name = &rest[0].name;
-                let message =
-                    format!("infinite recursion detected in the query of view \"{name}\"");
-                return Err(SqlError::new(state::INVALID_DEFINITION, message));
-            }
-            order = rest;
-        }
-        let (mut relations, inner) = self.uses.get(&None).cloned().unwrap_or_default();
-        for id in inner {
-            let (more, levels, _) = sizes[&id];
-            relations = relations.saturating_add(more);
-            self.levels = self.levels.max(levels);
-        }
-        limits::check_views(relations, self.levels)?;
-        // Stack for the deepest of them, too.
-        Ok(relations + self.levels)
-    }
 }
 
 /// True if a statement concerns only the session, and needs no catalog.
@@ -660,22 +600,24 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
     ) || matches!(statement, Statement::AlterTable(alter) if alter.operations.is_empty())
 }
 
-/// The query of a new view: its text and columns, the objects that it names, and the stars.
-pub(crate) struct NewView {
+/// The query of a view, bound alone.
+pub(crate) struct BoundView {
     pub(crate) query: bind::Query,
+    /// The lists that each `*` stands for.
     pub(crate) stars: Vec<view::Star>,
     /// The ids of the users' tables, sequences and views that the query itself names, also those
     /// that a name of WITH hides in a part of it.
     pub(crate) reads: Vec<u32>,
 }
 
-/// Binds the query of a view, in a transaction that changes the catalog.
+/// Binds the query of a view, in a transaction that changes the catalog, over the objects that it
+/// names after a `change` of these.
 pub(crate) async fn view(
     engine: &Engine,
     txn: &mut dyn Transaction,
     parsed: &Parsed,
     change: impl Fn(&mut Objects),
-) -> Result<NewView, SqlError> {
+) -> Result<BoundView, SqlError> {
     let query = view::query_of(parsed);
     let query = query.ok_or_else(|| SqlError::new(state::SYNTAX, "a view needs one query"))?;
     let named = Named::of(&parsed.statement);
@@ -683,7 +625,7 @@ pub(crate) async fn view(
     for name in &named.tables {
         own.push(names::relation(name)?);
     }
-    let mut views = Views::default();
+    let mut views = Uses::default();
     let (mut found, relations) =
         read(engine, txn, false, named, &mut Vec::new(), &mut views).await?;
     change(&mut found);
@@ -695,5 +637,5 @@ pub(crate) async fn view(
     reads.sort_unstable();
     reads.dedup();
     let (query, stars) = step(relations, || bind::view(query, &found)).await?;
-    Ok(NewView { query, stars, reads })
+    Ok(BoundView { query, stars, reads })
 }

@@ -127,6 +127,11 @@ impl SqlError {
         self
     }
 
+    /// Returns the error without its position, which is one in a text that the client did not send.
+    pub(crate) fn unplaced(self) -> Self {
+        SqlError { position: None, ..self }
+    }
+
     /// Adds a position, unless the error has one or there is none.
     pub fn at(mut self, position: Option<usize>) -> Self {
         self.position = self.position.or(position);

@@ -619,12 +619,11 @@ fn response_of(compiled: &Compiled, chunk: Chunk, first: bool) -> Result<Respons
     let Some(options) = &compiled.source.copy_to else {
         return Ok(Response::Rows { columns: columns.clone(), rows, done: done.then_some(tag) });
     };
-    let count = tag.rsplit(' ').next().unwrap_or("0");
     Ok(Response::CopyOut {
         columns: columns.len(),
         is_binary: options.is_binary(),
         records: copy::Writer::new(options, columns)?.records(&rows, first, done),
-        done: done.then(|| format!("COPY {count}")),
+        done: done.then_some(tag),
     })
 }
 
@@ -790,6 +789,7 @@ async fn run_compiled(
             work.touched.extend(compiled.tables.iter().map(|table| table.id));
             let (rows, done, verb) = run_plan(plan, work, portal, &scope, max, None).await?;
             let tag = match verb {
+                _ if compiled.source.copy_to.is_some() => format!("COPY {}", portal.count),
                 "INSERT" => format!("INSERT 0 {}", portal.count),
                 verb => format!("{verb} {}", portal.count),
             };

@@ -576,7 +576,8 @@ impl Session {
         if finished.is_err() {
             self.fail();
         }
-        finished
+        // A replay may have failed in another statement.
+        finished.map_err(SqlError::unplaced)
     }
 
     /// True if it has a transaction, which an interruption rolls back.
@@ -617,7 +618,7 @@ impl Session {
         let deep = self.replayed_levels();
         let finished = stack::run_if_deep(deep, || self.finish_implicit()).await;
         self.end_settings(finished.is_ok());
-        finished
+        finished.map_err(SqlError::unplaced)
     }
 
     /// Fails the transaction after a statement was cancelled by dropping its future. Returns the

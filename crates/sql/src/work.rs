@@ -198,7 +198,7 @@ impl Work {
         }
     }
 
-    /// Returns the version of a table as the transaction sees it; reads it once.
+    /// Returns the version of an object as the transaction sees it; reads it once.
     pub(crate) async fn version(&mut self, id: u32) -> Result<Option<u64>, SqlError> {
         let known =
             self.versions.iter().find(|(other, _)| *other == id).map(|(_, version)| *version);

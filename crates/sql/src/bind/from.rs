@@ -7,7 +7,6 @@ use crate::expr::{Compare, Expr};
 use crate::logical::{JoinKind, Rel};
 use crate::names;
 use crate::system;
-use crate::view::{self, View};
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
 use std::collections::BTreeSet;
 
@@ -379,43 +378,6 @@ impl Binder {
         rename(&mut relation, alias)?;
         self.level().relations.push(relation);
         Ok(Rel::Scan { table, columns })
-    }
-
-    /// Binds the query of a view. Its names are those of the catalog alone: no query around it is
-    /// in its scope.
-    fn bind_view(
-        &mut self,
-        view: &View,
-        alias: Option<&ast::TableAlias>,
-        shown: &str,
-    ) -> Result<Rel, SqlError> {
-        let parsed = view.parsed()?;
-        let changed = || SqlError::corrupted(format!("the query of view \"{}\"", view.name));
-        let query = view::query_of(&parsed).ok_or_else(changed)?;
-        let levels = self.levels.iter_mut();
-        let outside: Vec<_> = levels.map(|level| std::mem::take(&mut level.relations)).collect();
-        let named = std::mem::take(&mut self.named);
-        let stars = self.stars.take();
-        let bound = self.bind_query(query);
-        (self.named, self.stars) = (named, stars);
-        for (level, relations) in self.levels.iter_mut().zip(outside) {
-            level.relations = relations;
-        }
-        // The places of its text are none of the statement's.
-        let mut bound = bound.map_err(|error| SqlError { position: None, ..error })?;
-        if bound.outputs.len() != view.columns.len() {
-            return Err(changed());
-        }
-        for (output, column) in bound.outputs.iter_mut().zip(&view.columns) {
-            output.name.clone_from(&column.name);
-            output.unknown = false;
-            if self.columns[output.id].ty != column.ty {
-                return Err(changed());
-            }
-        }
-        let relation = self.derived(&bound.outputs, alias, Some(shown))?;
-        self.level().relations.push(relation);
-        Ok(bound.rel)
     }
 
     /// Makes a relation of a query's outputs.

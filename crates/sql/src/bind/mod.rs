@@ -24,6 +24,7 @@ mod scope;
 mod subquery;
 mod target;
 mod types;
+mod view;
 mod window;
 
 pub(crate) use change::{Change, change, target_of};
@@ -32,9 +33,10 @@ pub(crate) use items::{Item, bind_items};
 pub(crate) use lock::{OnLocked, RowLocks};
 pub(crate) use on_conflict::{DoUpdate, NewValues, OnConflict};
 use query::Output;
-pub(crate) use query::{Query, compile, view};
+pub(crate) use query::{Query, compile};
 pub(crate) use scope::{Level, Relation};
 pub(crate) use target::target_columns;
+pub(crate) use view::view;
 
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;

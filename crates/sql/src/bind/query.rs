@@ -10,7 +10,6 @@ use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, SortKey};
 use crate::names;
 use crate::response::Column;
 use crate::types::Type;
-use crate::view::Star;
 use sqlparser::ast::{self, GroupByExpr, SetExpr, SetQuantifier};
 use std::sync::Arc;
 
@@ -60,21 +59,6 @@ pub(crate) fn compile(
     let columns = bound.outputs.iter().map(column).collect();
     let outputs = bound.outputs.iter().map(|output| output.id).collect();
     Ok(Query { columns, locks, ..binder.finish(bound.rel, outputs) })
-}
-
-/// Binds the query of a new view. Returns also the lists that each `*` stands for.
-pub(crate) fn view(query: &ast::Query, objects: &Objects) -> Result<(Query, Vec<Star>), SqlError> {
-    let mut binder = Binder::over(objects, &[]);
-    binder.stars = Some(Vec::new());
-    let (bound, locks) = binder.bind_locking(query)?;
-    if locks.is_some() {
-        return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a view"));
-    }
-    let column = |output: &Output| Column::new(output.name.clone(), binder.column(output.id).ty);
-    let columns = bound.outputs.iter().map(column).collect();
-    let outputs = bound.outputs.iter().map(|output| output.id).collect();
-    let stars = binder.stars.take().unwrap_or_default();
-    Ok((Query { columns, ..binder.finish(bound.rel, outputs) }, stars))
 }
 
 /// The clauses of a query behind its body.

@@ -7,7 +7,7 @@ use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Statements, by their first words.
-const STATEMENTS: [&str; 27] = [
+const STATEMENTS: [&str; 29] = [
     "alter system",
     "alter view",
     "checkpoint",
@@ -20,7 +20,9 @@ const STATEMENTS: [&str; 27] = [
     "create event trigger",
     "create foreign",
     "create language",
+    "create or replace recursive view",
     "create publication",
+    "create recursive view",
     "create rule",
     "create statistics",
     "create subscription",
@@ -38,7 +40,7 @@ const STATEMENTS: [&str; 27] = [
 ];
 
 /// Clauses, by the words at which the parser stops.
-const CLAUSES: [&str; 18] = [
+const CLAUSES: [&str; 21] = [
     "cluster on",
     "deferrable",
     "excluding",
@@ -56,6 +58,9 @@ const CLAUSES: [&str; 18] = [
     "set storage",
     "set unlogged",
     "set without",
+    "with cascaded check option",
+    "with check option",
+    "with local check option",
     "with no data",
 ];
 

@@ -102,23 +102,20 @@ impl Records {
         if self.is_binary() {
             return self.next_tuple(is_last);
         }
+        while self.stage != Stage::Ended
+            && let Some(line) = self.next_line(is_last)?
+        {
+            if self.stage == Stage::Header {
+                self.stage = Stage::Rows;
+            } else if self.data[line.clone()] == *b"\\." {
+                self.stage = Stage::Ended;
+            } else {
+                let values = self.values(line)?;
+                return Ok(Some(Record { line: self.line, values }));
+            }
+        }
         if self.stage == Stage::Ended {
             (self.start, self.scanned) = (self.data.len(), self.data.len());
-            return Ok(None);
-        }
-        while let Some(line) = self.next_line(is_last)? {
-            match self.stage {
-                Stage::Header => self.stage = Stage::Rows,
-                Stage::Rows if self.data[line.clone()] == *b"\\." => {
-                    self.stage = Stage::Ended;
-                    return self.next(is_last);
-                }
-                Stage::Rows => {
-                    let values = self.values(line)?;
-                    return Ok(Some(Record { line: self.line, values }));
-                }
-                Stage::Ended => {}
-            }
         }
         Ok(None)
     }

@@ -1,7 +1,7 @@
 //! ADD and DROP of foreign keys, and their part in ALTER TYPE, TRUNCATE and DROP TABLE.
 
 use super::rows::all_rows;
-use super::{Ddl, change, constraints, open};
+use super::{Ddl, change, constraints, depended_on, open};
 use crate::cast;
 use crate::catalog::{self, Table};
 use crate::constraint::{Action, ForeignKey, Obligation, Obligations, Written, check_all};
@@ -235,10 +235,7 @@ pub(super) async fn free_key(
 }
 
 fn depends(what: &str, foreign: &str, child: &str, key: &str) -> SqlError {
-    let message = format!("cannot drop {what} because other objects depend on it");
-    SqlError::new(state::DEPENDENT_OBJECTS, message)
-        .detail(format!("constraint {foreign} on table {child} depends on index {key}"))
-        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+    depended_on(what, &[format!("constraint {foreign} on table {child} depends on index {key}")])
 }
 
 /// Fails with 42804 if a column, whose type has changed, is no longer of a type that a foreign key
@@ -330,11 +327,8 @@ pub(super) async fn drop_references(
                     foreign.name, child.name, table.name
                 )
             });
-            let message =
-                format!("cannot drop table {} because other objects depend on it", table.name);
-            return Err(SqlError::new(state::DEPENDENT_OBJECTS, message)
-                .detail(details.collect::<Vec<_>>().join("\n"))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            let what = format!("table {}", table.name);
+            return Err(depended_on(&what, &details.collect::<Vec<_>>()));
         }
         child.foreign.retain(|foreign| foreign.parent != table.id);
         change(cx, &before, child)?;

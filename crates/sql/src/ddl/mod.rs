@@ -290,3 +290,11 @@ fn check_schema(name: &str) -> Result<(), SqlError> {
 fn duplicate(name: &str) -> SqlError {
     SqlError::new(state::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
 }
+
+/// Returns 2BP01: something cannot be dropped, because of these.
+fn depended_on(what: &str, details: &[String]) -> SqlError {
+    let message = format!("cannot drop {what} because other objects depend on it");
+    SqlError::new(state::DEPENDENT_OBJECTS, message)
+        .detail(details.join("\n"))
+        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}

@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP SEQUENCE, and the sequences of columns.
 
-use super::{Ddl, change, check_schema, duplicate, free_name, open, views};
+use super::{Ddl, change, check_schema, depended_on, duplicate, free_name, open, views};
 use crate::bind;
 use crate::catalog::{self, Identity, Object, Table};
 use crate::error::{SqlError, state};
@@ -281,10 +281,7 @@ fn depends(what: &str, sequence: &Sequence, users: &[(Arc<Table>, Vec<usize>)]) 
             ));
         }
     }
-    let message = format!("cannot drop {what} because other objects depend on it");
-    SqlError::new(state::DEPENDENT_OBJECTS, message)
-        .detail(details.join("\n"))
-        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+    depended_on(what, &details)
 }
 
 /// Removes the defaults of columns.

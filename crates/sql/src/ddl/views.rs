@@ -3,11 +3,11 @@
 //! A row for each object that a view's query names leads back to the view. A change that the query
 //! would notice is refused, or drops the view with CASCADE.
 
-use super::{Ddl, check_schema, duplicate};
+use super::{Ddl, check_schema, depended_on, duplicate};
 use crate::bind::Objects;
 use crate::catalog::{self, ColumnDef, Object, Table};
 use crate::clauses;
-use crate::compile::{self, NewView};
+use crate::compile::{self, BoundView};
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names;
@@ -85,15 +85,14 @@ pub(super) async fn create(
 }
 
 /// Binds the query of a view. Returns its text, with a list for each `*`.
-async fn settle(cx: &mut Ddl<'_>, text: &str) -> Result<(String, NewView), SqlError> {
+async fn settle(cx: &mut Ddl<'_>, text: &str) -> Result<(String, BoundView), SqlError> {
     let unchanged = |_: &mut Objects| {};
     let parsed = view::parse_query(text)?;
     if parsed.as_of.is_some() {
         return Err(SqlError::unsupported("AS OF SYSTEM TIME in a view"));
     }
     let bound = compile::view(cx.engine, cx.txn, &parsed, unchanged).await;
-    // Places in its text are none of the statement's.
-    let mut bound = bound.map_err(|error| SqlError { position: None, ..error })?;
+    let mut bound = bound.map_err(SqlError::unplaced)?;
     if !bound.query.params.is_empty() {
         return Err(SqlError::new(state::UNDEFINED_PARAMETER, "there is no parameter $1"));
     }
@@ -261,14 +260,6 @@ async fn readers(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<Arc<View>>, SqlError> 
     Ok(views)
 }
 
-/// Returns 2BP01: something cannot be dropped, because of these.
-fn depended_on(what: &str, details: &[String]) -> SqlError {
-    let message = format!("cannot drop {what} because other objects depend on it");
-    SqlError::new(state::DEPENDENT_OBJECTS, message)
-        .detail(details.join("\n"))
-        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
-}
-
 /// Drops the views that read an object which is to be dropped, and those that read them. Without
 /// CASCADE, fails with 2BP01 if there is any but some `others`, which are dropped as well.
 pub(super) async fn drop_readers(
@@ -320,31 +311,31 @@ async fn users(cx: &mut Ddl<'_>, table: &Table, column: usize) -> Result<Vec<Arc
     let mut users = Vec::new();
     let origin = (table.id, column as i16 + 1);
     for view in readers(cx, table.id).await? {
-        match bound(cx, &view, table).await {
-            Ok(bound) if !bound.used.contains(&origin) => {}
+        match meaning(cx, &view, table).await {
+            Ok(meaning) if !meaning.used.contains(&origin) => {}
             _ => users.push(view),
         }
     }
     Ok(users)
 }
 
-/// The columns of a bound view, and the columns of tables that its query names, in this order.
+/// The meaning of a view's text: its columns, and the columns of tables that it names, in order.
 #[derive(PartialEq)]
-struct BoundView {
+struct Meaning {
     columns: Arc<[Column]>,
     used: Vec<(u32, i16)>,
 }
 
-/// Binds the query of a view to a table as it is in the middle of a change.
-async fn bound(cx: &mut Ddl<'_>, view: &View, table: &Table) -> Result<BoundView, SqlError> {
+/// Returns the meaning of a view beside a table as it is in the middle of a change.
+async fn meaning(cx: &mut Ddl<'_>, view: &View, table: &Table) -> Result<Meaning, SqlError> {
     let as_now = |objects: &mut Objects| {
         let tables = objects.tables.iter_mut();
         tables.filter(|it| it.id == table.id).for_each(|it| *it = Arc::new(table.clone()));
     };
     let parsed = view.parsed()?;
-    let NewView { query, .. } = compile::view(cx.engine, cx.txn, &parsed, as_now).await?;
+    let BoundView { query, .. } = compile::view(cx.engine, cx.txn, &parsed, as_now).await?;
     let used = query.known.iter().filter(|column| column.is_used()).map(|column| column.origin);
-    Ok(BoundView { columns: query.columns, used: used.collect() })
+    Ok(Meaning { columns: query.columns, used: used.collect() })
 }
 
 /// Fails with 0A000 if a view would have another meaning, or none, after a change of a table: its
@@ -355,8 +346,8 @@ pub(super) async fn check_readers(
     after: &Table,
 ) -> Result<(), SqlError> {
     for view in readers(cx, before.id).await? {
-        let Ok(was) = bound(cx, &view, before).await else { continue };
-        let why = match bound(cx, &view, after).await {
+        let Ok(was) = meaning(cx, &view, before).await else { continue };
+        let why = match meaning(cx, &view, after).await {
             Ok(now) if now == was => continue,
             Ok(_) => "Its text would name other columns.".to_owned(),
             Err(error) => error.message,

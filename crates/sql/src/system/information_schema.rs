@@ -69,10 +69,10 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
     let views: Vec<Arc<Table>> =
         context.catalog.views.iter().map(|view| Arc::new(view.as_table())).collect();
-    let mine = context.catalog.tables.iter().chain(&views).map(|table| ("public", table));
-    for (schema, table) in mine.chain(super::TABLES.iter().map(|(schema, table)| (*schema, table)))
-    {
-        let is_view = views.iter().any(|view| view.id == table.id);
+    let tables = context.catalog.tables.iter().map(|table| ("public", table, true));
+    let views = views.iter().map(|view| ("public", view, false));
+    let system = super::TABLES.iter().map(|(schema, table)| (*schema, table, true));
+    for (schema, table, is_updatable) in tables.chain(views).chain(system) {
         for (at, column) in table.present() {
             let (precision, radix, scale) = match column.ty {
                 Type::Int2 => (Some(16), Some(2), Some(0)),
@@ -130,7 +130,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("identity_minimum", number(&|it| it.min).into()),
                 ("identity_cycle", identity.is_some_and(|it| it.cycle).into()),
                 ("is_generated", "NEVER".into()),
-                ("is_updatable", (!is_view).into()),
+                ("is_updatable", is_updatable.into()),
             ]);
         }
     }

@@ -1,0 +1,63 @@
+//! The query of a view: alone when the view is created or checked, and inside the query that names
+//! the view.
+
+use super::query::Output;
+use super::{Binder, Objects, Query};
+use crate::error::SqlError;
+use crate::logical::Rel;
+use crate::response::Column;
+use crate::view::{self, Star, View};
+use sqlparser::ast;
+
+/// Binds the query of a new view. Returns also the lists that each `*` stands for.
+pub(crate) fn view(query: &ast::Query, objects: &Objects) -> Result<(Query, Vec<Star>), SqlError> {
+    let mut binder = Binder::over(objects, &[]);
+    binder.stars = Some(Vec::new());
+    let (bound, locks) = binder.bind_locking(query)?;
+    if locks.is_some() {
+        return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a view"));
+    }
+    let column = |output: &Output| Column::new(output.name.clone(), binder.column(output.id).ty);
+    let columns = bound.outputs.iter().map(column).collect();
+    let outputs = bound.outputs.iter().map(|output| output.id).collect();
+    let stars = binder.stars.take().unwrap_or_default();
+    Ok((Query { columns, ..binder.finish(bound.rel, outputs) }, stars))
+}
+
+impl Binder {
+    /// Binds the query of a view. Its names are those of the catalog alone: no query around it is
+    /// in its scope.
+    pub(super) fn bind_view(
+        &mut self,
+        view: &View,
+        alias: Option<&ast::TableAlias>,
+        shown: &str,
+    ) -> Result<Rel, SqlError> {
+        let parsed = view.parsed()?;
+        let changed = || SqlError::corrupted(format!("the query of view \"{}\"", view.name));
+        let query = view::query_of(&parsed).ok_or_else(changed)?;
+        let levels = self.levels.iter_mut();
+        let outside: Vec<_> = levels.map(|level| std::mem::take(&mut level.relations)).collect();
+        let named = std::mem::take(&mut self.named);
+        let stars = self.stars.take();
+        let bound = self.bind_query(query);
+        (self.named, self.stars) = (named, stars);
+        for (level, relations) in self.levels.iter_mut().zip(outside) {
+            level.relations = relations;
+        }
+        let mut bound = bound.map_err(SqlError::unplaced)?;
+        if bound.outputs.len() != view.columns.len() {
+            return Err(changed());
+        }
+        for (output, column) in bound.outputs.iter_mut().zip(&view.columns) {
+            output.name.clone_from(&column.name);
+            output.unknown = false;
+            if self.columns[output.id].ty != column.ty {
+                return Err(changed());
+            }
+        }
+        let relation = self.derived(&bound.outputs, alias, Some(shown))?;
+        self.level().relations.push(relation);
+        Ok(bound.rel)
+    }
+}
