@@ -216,6 +216,18 @@ impl Function {
         matches!(self.kernel, Kernel::Catalog(_))
     }
 
+    /// True if its value follows from its arguments alone, and is not larger than these: planning
+    /// may compute it.
+    pub(crate) fn is_small(&self) -> bool {
+        let is_small = match self.result {
+            Out::Of(ty) => ty.length() > 0 || ty.is_number(),
+            Out::Common => true,
+            Out::Array => false,
+        };
+        let is_value = matches!(self.kernel, Kernel::Value(_));
+        is_small && is_value && self.volatility == Volatility::Immutable
+    }
+
     /// True if it returns a set.
     pub(crate) fn is_set(&self) -> bool {
         matches!(self.kernel, Kernel::Rows(_))

@@ -1,6 +1,6 @@
-//! Computes what is the same for every row: an operator over constants, and a strict one over a
-//! constant NULL, which is NULL whatever its other operand is, also where computing that would fail
-//! for some row. One that fails for every row is left to fail.
+//! Computes what is the same for every row: an operator or a function over constants, if the value
+//! is small, and a strict one over a constant NULL, which is NULL whatever its other operand is,
+//! also where computing that would fail for some row. One that fails for every row is left to fail.
 //!
 //! Arguments of COALESCE behind a constant, and branches of CASE that a constant condition decides,
 //! go.
@@ -12,6 +12,7 @@
 use crate::cast;
 use crate::datum::Datum;
 use crate::expr::Expr;
+use crate::index;
 use crate::logical::Rel;
 use crate::number;
 
@@ -127,6 +128,27 @@ fn value(expr: &Expr) -> Option<Datum> {
             if function.strict && args.iter().any(is_null) && !args.iter().any(fails) =>
         {
             (!function.is_set()).then_some(Datum::Null)
+        }
+        Expr::Call(function, args) if function.is_small() => {
+            args.iter().map(constant).collect::<Option<Vec<_>>>()?;
+            index::eval(expr, &[]).ok()
+        }
+        Expr::IsBool(inner, ..) => {
+            constant(inner)?;
+            index::eval(expr, &[]).ok()
+        }
+        Expr::Distinct(sides, _) => {
+            constant(&sides.0).and(constant(&sides.1))?;
+            index::eval(expr, &[]).ok()
+        }
+        Expr::In(needle, list, _) => {
+            constant(needle)?;
+            list.iter().map(constant).collect::<Option<Vec<_>>>()?;
+            index::eval(expr, &[]).ok()
+        }
+        Expr::Like { text, pattern, .. } => {
+            constant(text).and(constant(pattern))?;
+            index::eval(expr, &[]).ok()
         }
         _ => None,
     }
