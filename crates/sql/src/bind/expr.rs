@@ -533,17 +533,7 @@ impl Binder {
         negated: bool,
     ) -> Result<Typed, SqlError> {
         if let Some(lefts) = row_of(needle) {
-            let mut any = Vec::with_capacity(list.len());
-            for item in list {
-                let Some(rights) = row_of(item) else {
-                    return Err(SqlError::new(
-                        state::SYNTAX,
-                        "unequal number of entries in row expressions",
-                    ));
-                };
-                any.push(self.compare_rows(Compare::Eq, lefts, rights)?);
-            }
-            let any = Expr::Or(any);
+            let any = self.row_in(lefts, list)?;
             return Ok(Typed::of(if negated { Expr::Not(Box::new(any)) } else { any }, Type::Bool));
         }
         let needle = self.bind(needle)?;

@@ -159,11 +159,39 @@ impl Binder {
         if lefts.len() != rights.len() {
             return Err(unequal());
         }
-        let mut sides = Vec::with_capacity(lefts.len());
-        for (left, right) in lefts.iter().zip(rights) {
-            sides.push((self.bind(left)?, self.bind(right)?));
+        let (lefts, rights) = (self.bind_row(lefts)?, self.bind_row(rights)?);
+        self.compare_sides(op, lefts.into_iter().zip(rights).collect())
+    }
+
+    /// Binds a row IN a list of rows. All rows are bound before any is compared, as in PostgreSQL.
+    pub(super) fn row_in(
+        &mut self,
+        lefts: &[ast::Expr],
+        list: &[ast::Expr],
+    ) -> Result<Expr, SqlError> {
+        let left = self.bind_row(lefts)?;
+        let mut rows = Vec::with_capacity(list.len());
+        for item in list {
+            rows.push(self.bind_row(row_of(item).ok_or_else(unequal)?)?);
         }
-        self.compare_sides(op, sides)
+        // Each subquery has columns of its own.
+        let is_bound_again = left.iter().any(|part| part.expr.has_subquery());
+        let mut any = Vec::with_capacity(rows.len());
+        for (at, row) in rows.into_iter().enumerate() {
+            if row.len() != left.len() {
+                return Err(unequal());
+            }
+            let left = match at > 0 && is_bound_again {
+                true => self.bind_row(lefts)?,
+                false => left.clone(),
+            };
+            any.push(self.compare_sides(Compare::Eq, left.into_iter().zip(row).collect())?);
+        }
+        Ok(Expr::Or(any))
+    }
+
+    fn bind_row(&mut self, row: &[ast::Expr]) -> Result<Vec<Typed>, SqlError> {
+        row.iter().map(|part| self.bind(part)).collect()
     }
 
     /// Binds IS [NOT] DISTINCT FROM of two rows.
@@ -176,9 +204,9 @@ impl Binder {
         if lefts.len() != rights.len() {
             return Err(unequal());
         }
+        let (lefts, rights) = (self.bind_row(lefts)?, self.bind_row(rights)?);
         let mut parts = Vec::with_capacity(lefts.len());
-        for (left, right) in lefts.iter().zip(rights) {
-            let (left, right) = (self.bind(left)?, self.bind(right)?);
+        for (left, right) in lefts.into_iter().zip(rights) {
             let sides = self.meet_sides(left, right, "IS DISTINCT FROM")?;
             parts.push(Expr::Distinct(Box::new(sides), same));
         }
