@@ -9,7 +9,7 @@ use crate::result::{Formats, as_report, describe_columns, notice, send_row};
 use crate::run::{self, Interruption, Limits};
 use crate::server::{ServerState, stops};
 use crate::settings::Settings;
-use meridian_sql::{Column, Datum, Response, Session, SqlError, Status};
+use meridian_sql::{Column, Datum, Response, Session, SqlError, Status, Type, state};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -104,7 +104,7 @@ impl Wire {
     /// Sends the messages that follow AuthenticationOk. `refused` are startup settings that this
     /// server rejects, each with a warning.
     pub(crate) fn greet(&mut self, link: &mut Link, refused: &[SqlError]) {
-        let version = format!("16.0 (Meridian {})", self.state.options.version);
+        let version = format!("15.0 (Meridian {})", self.state.options.version);
         link.answers.parameter_status("server_version", &version);
         link.answers.parameter_status("session_authorization", self.session.user());
         self.refresh_settings(link);
@@ -210,7 +210,7 @@ impl Wire {
                 link.answers.parse_complete();
                 Ok(())
             }
-            Frontend::Bind(bind) => self.on_bind(link, bind),
+            Frontend::Bind(bind) => self.on_bind(link, bind).await,
             Frontend::Describe(Target::Statement(name)) => {
                 let description = self.session.describe_statement(name.as_str())?;
                 link.answers.parameter_description(description.params.iter().map(|ty| ty.oid()));
@@ -347,7 +347,7 @@ impl Wire {
         Ok(())
     }
 
-    fn on_bind(&mut self, link: &mut Link, bind: Bind) -> Result<(), Stop> {
+    async fn on_bind(&mut self, link: &mut Link, bind: Bind) -> Result<(), Stop> {
         let statement = bind.statement.as_str();
         let description = self.session.describe_statement(statement)?;
         if bind.parameters.len() != description.params.len() {
@@ -372,35 +372,13 @@ impl Wire {
             )
             .into());
         }
-        let mut params = Vec::with_capacity(bind.parameters.len());
-        for (index, (bytes, &ty)) in
-            bind.parameters.iter().zip(description.params.iter()).enumerate()
-        {
-            let Some(bytes) = bytes else {
-                params.push(Datum::Null);
-                continue;
-            };
-            let format = match bind.parameter_formats[..] {
-                [] => 0,
-                [format] => format,
-                _ => bind.parameter_formats[index],
-            };
-            let value = if format == 1 {
-                Datum::from_binary(ty, bytes)
-            } else {
-                match std::str::from_utf8(bytes) {
-                    Ok(text) if !text.contains('\0') => Datum::from_text(ty, text),
-                    _ => Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\"")),
-                }
-            };
-            params.push(value.map_err(|mut error| {
-                let place = format!("parameter ${}", index + 1);
-                error.detail = Some(
-                    error.detail.map_or(place.clone(), |detail| format!("{detail} ({place})")),
-                );
-                error
-            })?);
+        let mut params = values(&bind, &description.params);
+        // A label may be newer than the plan.
+        let is_bad = params.as_ref().is_err_and(|error| error.sqlstate == state::BAD_TEXT);
+        if is_bad && self.session.renew(statement).await? {
+            params = values(&bind, &self.session.describe_statement(statement)?.params);
         }
+        let params = params?;
         let portal = bind.portal.as_str();
         self.session.bind(portal, statement, params)?;
         let formats = Formats::of(bind.result_formats);
@@ -668,6 +646,37 @@ impl Wire {
         self.settings
             .refresh(&self.session, |name, value| link.answers.parameter_status(name, value));
     }
+}
+
+/// Returns the values of parameters of these types.
+fn values(bind: &Bind, types: &[Type]) -> Result<Vec<Datum>, SqlError> {
+    let mut params = Vec::with_capacity(bind.parameters.len());
+    for (index, (bytes, &ty)) in bind.parameters.iter().zip(types).enumerate() {
+        let Some(bytes) = bytes else {
+            params.push(Datum::Null);
+            continue;
+        };
+        let format = match bind.parameter_formats[..] {
+            [] => 0,
+            [format] => format,
+            _ => bind.parameter_formats[index],
+        };
+        let value = if format == 1 {
+            Datum::from_binary(ty, bytes)
+        } else {
+            match std::str::from_utf8(bytes) {
+                Ok(text) if !text.contains('\0') => Datum::from_text(ty, text),
+                _ => Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\"")),
+            }
+        };
+        params.push(value.map_err(|mut error| {
+            let place = format!("parameter ${}", index + 1);
+            error.detail =
+                Some(error.detail.map_or(place.clone(), |detail| format!("{detail} ({place})")));
+            error
+        })?);
+    }
+    Ok(params)
 }
 
 impl Interruption {

@@ -34,6 +34,7 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
             (from, to),
             (Type::Date, Type::Timestamp | Type::TimestampTz)
                 | (Type::Time, Type::Interval)
+                | (Type::Cidr, Type::Inet)
                 | (Type::Timestamp, Type::TimestampTz)
         )
 }
@@ -49,6 +50,7 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
         || (in_time(from) && in_time(to))
         || matches!((from, to), (Type::Timestamp | Type::TimestampTz | Type::Interval, Type::Time))
         || matches!((from, to), (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json))
+        || matches!((from, to), (Type::Inet, Type::Cidr))
         || to.is_text()
 }
 
@@ -86,6 +88,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         | (same @ Datum::Timestamp(_), Type::Timestamp)
         | (same @ Datum::TimestampTz(_), Type::TimestampTz)
         | (same @ Datum::Interval(_), Type::Interval)
+        | (same @ Datum::Enum(_), Type::Enum(_))
         | (same @ Datum::Text(_), Type::Text | Type::Varchar(None)) => same,
         (Datum::Text(text), Type::Varchar(Some(limit))) => {
             match limited(&text, limit, explicit, ty)? {
@@ -115,6 +118,8 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             Datum::Array(Arc::new(array.map(element.base(), element_cast)?))
         }
         (same @ Datum::Json(_), Type::Json) | (same @ Datum::Jsonb(_), Type::Jsonb) => same,
+        (Datum::Network(network), Type::Inet) => Datum::Network(network.as_inet()),
+        (Datum::Network(network), Type::Cidr) => Datum::Network(network.network()),
         (Datum::Json(text), Type::Jsonb) => Datum::from_text(ty, &text)?,
         (json @ Datum::Jsonb(_), Type::Json) => {
             Datum::Json(json.to_text(Type::Jsonb).unwrap_or_default().into())
@@ -129,6 +134,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             limits::check_value(memory::behind(&other))?;
             let text = match other {
                 Datum::Bool(b) => if b { "true" } else { "false" }.to_owned(),
+                Datum::Network(network) => network.full(),
                 ref other => other.to_text(Type::Text).unwrap_or_default(),
             };
             cast(Datum::text(text), to, explicit)?

@@ -4,9 +4,11 @@ use crate::bind::{self, Objects};
 use crate::catalog::{self, Object, Planned, Table};
 use crate::clauses;
 use crate::constraint::{ForeignKey, Related};
+use crate::create_as;
 use crate::cursor;
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::explain;
 use crate::expr::{Facts, Scope};
@@ -20,6 +22,7 @@ use crate::sequence;
 use crate::stack;
 use crate::system;
 use crate::turn::Turn;
+use crate::type_names;
 use crate::types::Type;
 use crate::view::{self, Uses, View};
 use crate::work::Work;
@@ -62,12 +65,13 @@ pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     /// The objects that it was planned for.
     pub(crate) tables: Vec<Planned>,
-    /// Its views that read no table: no shard tells that they have changed.
+    /// Its views that read no table, and its types that no column has: no shard tells that they
+    /// have changed.
     pub(crate) unread: Vec<Planned>,
     /// The levels for which recursion over the plan needs stack.
     pub(crate) levels: usize,
     /// True if the transaction had changed the catalog: the versions of the plan may never commit,
-    /// or may be used again by another change. Also if a view is `unread`.
+    /// or may be used again by another change. Also if an object is `unread`.
     pub(crate) provisional: bool,
     pub(crate) params: Arc<[Type]>,
     pub(crate) columns: Option<Arc<[Column]>>,
@@ -148,7 +152,7 @@ async fn readable(
             return Ok(Readable::Table(Arc::new(sequence.as_table())));
         }
         Some(Object::View(view)) => return Ok(Readable::View(view)),
-        None => {}
+        Some(Object::Enum(_)) | None => {}
     }
     let mut error =
         SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"));
@@ -332,7 +336,7 @@ async fn compile(
         Statement::Query(query) => {
             let named = Named::of(statement);
             let (found, relations) =
-                read(engine, txn, clean, named, &mut tables, &mut views).await?;
+                read(engine, txn, clean, named, None, &mut tables, &mut views).await?;
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             let query = step(relations, || normalize::query(query)).await;
             let plan = Arc::new(step(relations, || physical::lower(query, relations)).await?);
@@ -347,7 +351,7 @@ async fn compile(
             let named = Named::of(statement);
             let overriding = source.overriding;
             let (found, relations) =
-                read(engine, txn, clean, named, &mut tables, &mut views).await?;
+                read(engine, txn, clean, named, Some(&into), &mut tables, &mut views).await?;
             let related = related(engine, txn, clean, &into, &mut tables).await?;
             let bound =
                 step(relations, || bind::insert(insert, with, into, &found, &declared, overriding))
@@ -364,7 +368,7 @@ async fn compile(
             plan_sequences(engine, txn, clean, &table, &mut tables).await?;
             let named = Named::of(statement);
             let (found, relations) =
-                read(engine, txn, clean, named, &mut tables, &mut views).await?;
+                read(engine, txn, clean, named, Some(&table), &mut tables, &mut views).await?;
             let related = related(engine, txn, clean, &table, &mut tables).await?;
             let bound =
                 step(relations, || bind::change(planned, with, table, &found, &declared)).await?;
@@ -376,11 +380,20 @@ async fn compile(
             let (_, query) = cursor::query_of(stmts)?;
             let named = Named::of(statement);
             let (found, relations) =
-                read(engine, txn, clean, named, &mut tables, &mut views).await?;
+                read(engine, txn, clean, named, None, &mut tables, &mut views).await?;
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             // It is planned when it runs.
             tables.clear();
             (Plan::Control, query.params, None)
+        }
+        statement if let Some((_, query)) = create_as::query_of(statement) => {
+            let named = Named::of(statement);
+            let (found, relations) =
+                read(engine, txn, clean, named, None, &mut tables, &mut views).await?;
+            let query = step(relations, || bind::compile(query, &found, &declared)).await?;
+            // It is planned when it runs.
+            tables.clear();
+            (Plan::Schema, query.params, None)
         }
         Statement::ShowVariable { variable } => {
             (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
@@ -425,6 +438,8 @@ struct Named {
     tables: Vec<ast::ObjectName>,
     /// The literals that name sequences.
     literals: BTreeSet<String>,
+    /// The names of types that the database may have.
+    types: BTreeSet<String>,
     hidden: Vec<String>,
     /// The number of tables, queries and their sides, and of windows: the deepest that a plan of
     /// the statement may be.
@@ -456,6 +471,7 @@ impl ast::Visitor for Named {
         if let Some(literal) = sequence::literal_of(expr) {
             self.literals.insert(literal.to_owned());
         }
+        self.types.extend(type_names::of(expr).and_then(names::enumeration));
         ControlFlow::Continue(())
     }
 
@@ -508,15 +524,18 @@ async fn read(
     txn: &mut dyn Transaction,
     clean: bool,
     named: Named,
+    target: Option<&Table>,
     tables: &mut Vec<Planned>,
     views: &mut Uses,
 ) -> Result<(Objects, usize), SqlError> {
     let mut found = Objects::default();
-    let (mut relations, mut literals) = (named.relations, BTreeSet::new());
+    let mut relations = named.relations;
+    let (mut literals, mut types) = (BTreeSet::new(), BTreeSet::new());
     // The statement, and then the views that it names, and those that these name.
     let mut rest = VecDeque::from([(None, named)]);
     while let Some((within, mut named)) = rest.pop_front() {
         literals.append(&mut named.literals);
+        types.append(&mut named.types);
         let mut inner = Vec::new();
         for name in &named.tables {
             let folded = names::relation(name)?;
@@ -575,7 +594,86 @@ async fn read(
             found.relations.push((literal, object.id()));
         }
     }
+    let into = (&mut found, tables, &mut views.unread);
+    find_types(engine, txn, clean, types, target, into).await?;
     Ok((found, relations))
+}
+
+/// Finds the enum types of some names, and adds them to the objects that a statement is planned
+/// for. Those that no table of the statement has in a column are `unread`.
+async fn find_types(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    types: BTreeSet<String>,
+    target: Option<&Table>,
+    (found, tables, unread): (&mut Objects, &mut Vec<Planned>, &mut Vec<Planned>),
+) -> Result<(), SqlError> {
+    for name in types {
+        let ty = catalog::enum_by_name(txn, &engine.cache, &name, clean, Lock::Shared).await?;
+        // What is no type is an error where it is bound.
+        let Some(ty) = ty else { continue };
+        // A change of the type is one of such a table, whose shards refuse the plan.
+        let has_it = |table: &Table| table.enumerations().contains(&ty);
+        if !target.is_some_and(has_it) && !found.tables.iter().any(|table| has_it(table)) {
+            unread.push(ty.planned());
+        }
+        tables.push(ty.planned());
+        found.types.push(ty);
+    }
+    Ok(())
+}
+
+/// Finds the enum types of some names, for a statement of a session.
+pub(crate) async fn enums_for(
+    engine: &Engine,
+    work: Option<&mut Work>,
+    names: BTreeSet<String>,
+) -> Result<Vec<Enum>, SqlError> {
+    let mut found = Vec::new();
+    if names.is_empty() {
+        return Ok(found);
+    }
+    let mut looking;
+    let (txn, clean) = match work {
+        Some(work) if work.sees_catalog() => (work.txn.as_mut(), work.clean),
+        _ => {
+            looking = look(engine).await?;
+            (looking.as_mut(), true)
+        }
+    };
+    for name in names {
+        let ty = catalog::enum_by_name(txn, &engine.cache, &name, clean, Lock::Shared).await?;
+        found.extend(ty);
+    }
+    Ok(found)
+}
+
+/// Returns the newest versions of enum types, for a statement of a session; of one that was
+/// dropped, the version that is given.
+pub(crate) async fn newest(
+    engine: &Engine,
+    work: Option<&mut Work>,
+    types: &[Enum],
+) -> Result<Vec<Enum>, SqlError> {
+    let mut looking;
+    let (txn, clean) = match work {
+        Some(work) if work.sees_catalog() => (work.txn.as_mut(), work.clean),
+        _ => {
+            looking = look(engine).await?;
+            (looking.as_mut(), true)
+        }
+    };
+    let mut newest = Vec::with_capacity(types.len());
+    for ty in types {
+        let id = ty.id();
+        let found = catalog::object_by_id(txn, &engine.cache, id, clean, Lock::Shared).await?;
+        newest.push(match found {
+            Some(Object::Enum(found)) => found,
+            _ => *ty,
+        });
+    }
+    Ok(newest)
 }
 
 /// True if a statement concerns only the session, and needs no catalog.
@@ -592,6 +690,8 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
             | Statement::ShowVariable { .. }
             | Statement::Discard { .. }
             | Statement::Deallocate { .. }
+            | Statement::Prepare { .. }
+            | Statement::Execute { .. }
             | Statement::Declare { .. }
             | Statement::Fetch { .. }
             | Statement::Close { .. }
@@ -605,8 +705,8 @@ pub(crate) struct BoundView {
     pub(crate) query: bind::Query,
     /// The lists that each `*` stands for.
     pub(crate) stars: Vec<view::Star>,
-    /// The ids of the users' tables, sequences and views that the query itself names, also those
-    /// that a name of WITH hides in a part of it.
+    /// The ids of the users' tables, sequences, views and types that the query itself names, also
+    /// those that a name of WITH hides in a part of it; and of the types of its columns.
     pub(crate) reads: Vec<u32>,
 }
 
@@ -621,21 +721,25 @@ pub(crate) async fn view(
     let query = view::query_of(parsed);
     let query = query.ok_or_else(|| SqlError::new(state::SYNTAX, "a view needs one query"))?;
     let named = Named::of(&parsed.statement);
+    let own_types = named.types.clone();
     let mut own = Vec::with_capacity(named.tables.len());
     for name in &named.tables {
         own.push(names::relation(name)?);
     }
     let mut views = Uses::default();
     let (mut found, relations) =
-        read(engine, txn, false, named, &mut Vec::new(), &mut views).await?;
+        read(engine, txn, false, named, None, &mut Vec::new(), &mut views).await?;
     change(&mut found);
     let tables = found.tables.iter().map(|table| (&table.name, table.id));
     let all = tables.chain(found.views.iter().map(|view| (&view.name, view.id)));
     let named = all.filter(|(name, id)| own.contains(name) && !system::is_system(*id));
     let in_literals = found.relations.iter().map(|(_, id)| *id);
+    let in_casts = found.types.iter().filter(|ty| own_types.contains(&ty.descriptor().name));
     let mut reads: Vec<u32> = named.map(|(_, id)| id).chain(in_literals).collect();
+    reads.extend(in_casts.map(|ty| ty.id()));
+    let (query, stars) = step(relations, || bind::view(query, &found)).await?;
+    reads.extend(query.columns.iter().filter_map(|column| column.ty.enumeration()).map(Enum::id));
     reads.sort_unstable();
     reads.dedup();
-    let (query, stars) = step(relations, || bind::view(query, &found)).await?;
     Ok(BoundView { query, stars, reads })
 }

@@ -225,7 +225,9 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             if name.value.eq_ignore_ascii_case("all") {
                 session.prepared.clear();
             } else {
-                session.close_statement(&names::fold(name));
+                let name = names::fold(name);
+                session.find(&name)?;
+                session.close_statement(&name);
             }
             done("DEALLOCATE")
         }

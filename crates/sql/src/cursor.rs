@@ -11,6 +11,7 @@ use crate::error::{SqlError, state};
 use crate::memory::{Held, weight};
 use crate::names;
 use crate::parse::Parsed;
+use crate::prepared;
 use crate::response::{Column, Response};
 use crate::run::Portal;
 use crate::savepoints::Savepoints;
@@ -220,11 +221,17 @@ impl Session {
         })
     }
 
-    /// Returns the columns of a statement's response; those of FETCH are its cursor's.
+    /// Returns the columns of a statement's response; those of FETCH are its cursor's, those of
+    /// EXECUTE its prepared statement's.
     pub(crate) fn columns_of(&self, compiled: &Compiled) -> Option<Arc<[Column]>> {
         match &compiled.source.statement {
             Statement::Fetch { name, .. } if !compiled.source.moves => {
                 self.cursors.columns(&names::fold(name))
+            }
+            statement @ Statement::Execute { .. } => {
+                let (name, _) = prepared::executed(statement).ok()?;
+                let inner = self.find(&name).ok()?.compiled.as_ref()?;
+                inner.columns.clone()
             }
             _ if compiled.source.copy_to.is_some() => None,
             _ => compiled.columns.clone(),

@@ -1,8 +1,10 @@
 //! One value of a row.
 
 use crate::array::Array;
+use crate::enumeration::EnumValue;
 use crate::interval::Interval;
 use crate::json::Jsonb;
+use crate::network::Network;
 use crate::types::{Object, Type};
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -47,6 +49,8 @@ pub enum Datum {
     TimestampTz(i64),
     /// `interval`
     Interval(Interval),
+    /// `inet` or `cidr`
+    Network(Network),
     /// `json`, as it is written
     Json(Arc<str>),
     /// `jsonb`
@@ -55,6 +59,8 @@ pub enum Datum {
     Array(Arc<Array>),
     /// The id of an object, and its name.
     Object(u32, Arc<str>),
+    /// A value of an enum type.
+    Enum(EnumValue),
 }
 
 impl PartialEq for Datum {
@@ -73,14 +79,16 @@ impl PartialEq for Datum {
             (Bytes(a), Bytes(b)) => a == b,
             (Uuid(a), Uuid(b)) => a == b,
             (Interval(a), Interval(b)) => a == b,
+            (Network(a), Network(b)) => a == b,
             (Json(a), Json(b)) => a == b,
             (Jsonb(a), Jsonb(b)) => a == b,
             (Array(a), Array(b)) => a == b,
             (Object(a, x), Object(b, y)) => (a, x) == (b, y),
+            (Enum(a), Enum(b)) => a == b,
             (
                 Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float8(_) | Numeric(_) | Text(_)
                 | Bytes(_) | Uuid(_) | Date(_) | Time(_) | Timestamp(_) | TimestampTz(_)
-                | Interval(_) | Json(_) | Jsonb(_) | Array(_) | Object(..),
+                | Interval(_) | Network(_) | Json(_) | Jsonb(_) | Array(_) | Object(..) | Enum(_),
                 _,
             ) => false,
         }
@@ -116,11 +124,14 @@ impl Datum {
             Datum::Timestamp(_) => Type::Timestamp,
             Datum::TimestampTz(_) => Type::TimestampTz,
             Datum::Interval(_) => Type::Interval,
+            Datum::Network(network) if network.is_cidr() => Type::Cidr,
+            Datum::Network(_) => Type::Inet,
             Datum::Json(_) => Type::Json,
             Datum::Jsonb(_) => Type::Jsonb,
             Datum::Array(array) => array.element.array(),
             // Its kind is that of its column.
             Datum::Object(..) => Type::Object(Object::Class),
+            Datum::Enum(value) => Type::Enum(value.type_of()),
         })
     }
 
@@ -156,9 +167,11 @@ impl Datum {
                 i128::from(*a).cmp(&crate::datetime::midnight_wide(*b))
             }
             (Interval(a), Interval(b)) => a.order(*b),
+            (Network(a), Network(b)) => a.order(*b),
             (Jsonb(a), Jsonb(b)) => a.order(b),
             (Array(a), Array(b)) => a.order(b),
             (Object(a, _), Object(b, _)) => a.cmp(b),
+            (Enum(a), Enum(b)) => a.place().cmp(b.place()),
             (Numeric(a), Numeric(b)) => a.cmp(b),
             (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
             (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),

@@ -4,32 +4,53 @@
 use crate::array::{Array, Dimension};
 use crate::catalog::{ColumnDef, Table};
 use crate::datum::Datum;
+use crate::enumeration::{Beside, Descriptor, Enum};
 use crate::index::{Index, IndexPart};
 use crate::interval::Interval;
+use crate::network::Network;
 use crate::types::Type;
 use crate::{key, kv, parse, row};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
-const TYPES: [Type; 17] = [
-    Type::Bool,
-    Type::Int2,
-    Type::Int4,
-    Type::Int8,
-    Type::Float8,
-    Type::Numeric(None),
-    Type::Text,
-    Type::Bytea,
-    Type::Uuid,
-    Type::Date,
-    Type::Time,
-    Type::Timestamp,
-    Type::TimestampTz,
-    Type::Interval,
-    Type::Int4.array(),
-    Type::Text.array(),
-    Type::Jsonb,
-];
+/// An enum type of more labels than one byte has places for, one of them between two others.
+static ENUM: LazyLock<Enum> = LazyLock::new(|| {
+    let labels = Vec::new();
+    let mut new = Descriptor { id: 16384, array: 16385, name: "many".into(), version: 1, labels };
+    for number in 0..300 {
+        new.add(&format!("label {number}"), Beside::End).expect("a new label");
+    }
+    new.add("between", Beside::Before("label 7")).expect("a new label");
+    Enum::of(new).expect("in order")
+});
+
+static TYPES: LazyLock<[Type; 21]> = LazyLock::new(|| {
+    [
+        Type::Bool,
+        Type::Int2,
+        Type::Int4,
+        Type::Int8,
+        Type::Float8,
+        Type::Numeric(None),
+        Type::Text,
+        Type::Bytea,
+        Type::Uuid,
+        Type::Date,
+        Type::Time,
+        Type::Timestamp,
+        Type::TimestampTz,
+        Type::Interval,
+        Type::Int4.array(),
+        Type::Text.array(),
+        Type::Jsonb,
+        Type::Inet,
+        Type::Cidr,
+        Type::Enum(*ENUM),
+        Type::Enum(*ENUM).array(),
+    ]
+});
 
 fn value(ty: Type) -> BoxedStrategy<Datum> {
     match ty {
@@ -76,6 +97,25 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
             proptest::sample::select(texts.to_vec())
                 .prop_map(|text| Datum::from_text(Type::Jsonb, text).expect("JSON"))
                 .boxed()
+        }
+        Type::Inet | Type::Cidr => {
+            let address = prop_oneof![
+                prop_oneof![any::<u32>(), 0x0A00_0000u32..0x0A00_0004]
+                    .prop_map(|number| IpAddr::from(Ipv4Addr::from_bits(number))),
+                prop_oneof![any::<u128>(), 0u128..1 << 34]
+                    .prop_map(|number| IpAddr::from(Ipv6Addr::from_bits(number))),
+            ];
+            (address, prop_oneof![0u8..=32, 0u8..=128])
+                .prop_map(move |(address, bits)| {
+                    let longest = if address.is_ipv4() { 32 } else { 128 };
+                    let inet = Network::new(address, bits.min(longest), false).expect("an address");
+                    Datum::Network(if ty == Type::Cidr { inet.network() } else { inet })
+                })
+                .boxed()
+        }
+        Type::Enum(of) => {
+            let some = of.values().step_by(7).chain(of.values().take(12));
+            proptest::sample::select(some.map(Datum::Enum).collect::<Vec<_>>()).boxed()
         }
         Type::Array(element) => {
             let element = element.ty();

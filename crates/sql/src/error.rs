@@ -67,6 +67,7 @@ pub mod state {
     pub const NO_PRIVILEGE: &str = "42501";
     pub const GENERATED_ALWAYS: &str = "428C9";
     pub const SYNTAX: &str = "42601";
+    pub const INVALID_NAME: &str = "42602";
     pub const DUPLICATE_COLUMN: &str = "42701";
     pub const AMBIGUOUS_COLUMN: &str = "42702";
     pub const UNDEFINED_COLUMN: &str = "42703";

@@ -5,6 +5,7 @@ use crate::datetime;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
+use crate::network::Network;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -49,6 +50,7 @@ impl Datum {
                 out.extend(days.to_be_bytes());
                 out.extend(months.to_be_bytes());
             }
+            Datum::Network(network) => network.write_binary(out),
             Datum::Json(text) => out.extend(text.as_bytes()),
             // The version of the format, then the text.
             Datum::Jsonb(_) => {
@@ -57,6 +59,7 @@ impl Datum {
             }
             Datum::Array(array) => write_array(array, ty, out),
             Datum::Object(oid, _) => out.extend(oid.to_be_bytes()),
+            Datum::Enum(value) => out.extend(value.label().as_bytes()),
         }
         true
     }
@@ -84,6 +87,10 @@ impl Datum {
             Type::Numeric(_) => Datum::Numeric(read_numeric(bytes)?),
             Type::Text | Type::Varchar(_) => Datum::text(text(bytes)?),
             Type::Char(_) => Datum::text(text(bytes)?.trim_end_matches(' ')),
+            Type::Inet | Type::Cidr => {
+                let network = Network::from_binary(bytes, ty == Type::Cidr);
+                Datum::Network(network.ok_or_else(|| incorrect(ty))?)
+            }
             Type::Json => Datum::from_text(ty, text(bytes)?)?,
             Type::Jsonb => match bytes {
                 [JSONB_VERSION, rest @ ..] => Datum::from_text(ty, text(rest)?)?,
@@ -93,6 +100,7 @@ impl Datum {
                 }
                 [] => return Err(incorrect(ty)),
             },
+            Type::Enum(of) => Datum::Enum(of.labelled(text(bytes)?)?),
             Type::Bytea => Datum::Bytes(Bytes::copy_from_slice(bytes)),
             Type::Uuid => Datum::Uuid(uuid::Uuid::from_bytes(fixed(ty, bytes)?)),
             Type::Date => {
@@ -172,8 +180,12 @@ fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
     if !(0..=MOST_DIMENSIONS as i32).contains(&count) || !(0..=1).contains(&flags) {
         return Err(incorrect(ty));
     }
-    let found = u32::try_from(oid).ok().and_then(Type::from_oid);
-    if found.map(Type::base) != Some(element.base()) {
+    let found = u32::try_from(oid).ok();
+    let is_its = match element {
+        Type::Enum(of) => found == Some(of.id()),
+        _ => found.and_then(Type::from_oid).map(Type::base) == Some(element.base()),
+    };
+    if !is_its {
         return Err(SqlError::new(state::TYPE_MISMATCH, "wrong element type"));
     }
     let mut dimensions = Vec::with_capacity(count as usize);

@@ -6,6 +6,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
 use crate::json::{self, Jsonb};
+use crate::network::Network;
 use crate::number;
 use crate::types::Type;
 use bytes::Bytes;
@@ -52,6 +53,7 @@ impl Datum {
             Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
             Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
             Datum::Interval(interval) => _ = write!(out, "{interval}"),
+            Datum::Network(network) => _ = write!(out, "{network}"),
             Datum::Json(text) => out.push_str(text),
             Datum::Jsonb(value) => json::write_text(value.root().events(), out),
             Datum::Array(array) if ty == Type::Int2Vector => {
@@ -61,6 +63,7 @@ impl Datum {
             }
             Datum::Array(array) => _ = write!(out, "{array}"),
             Datum::Object(_, name) => out.push_str(name),
+            Datum::Enum(value) => out.push_str(value.label()),
         }
         true
     }
@@ -119,6 +122,7 @@ impl Datum {
             Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
             Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
             Type::Interval => Datum::Interval(Interval::from_text(text)?),
+            Type::Inet | Type::Cidr => Datum::Network(Network::from_text(text, ty == Type::Cidr)?),
             Type::Json => {
                 json::check(text)?;
                 Datum::Json(Arc::from(text))
@@ -136,6 +140,7 @@ impl Datum {
                 Datum::Object(trimmed.parse().map_err(|_| bad())?, Arc::from(trimmed))
             }
             Type::Array(element) => Datum::Array(Array::from_text(element.ty(), text)?.into()),
+            Type::Enum(ty) => Datum::Enum(ty.labelled(text)?),
         })
     }
 }

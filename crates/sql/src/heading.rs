@@ -70,7 +70,7 @@ fn type_name(ty: &ast::DataType) -> Option<String> {
     if let ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) = ty {
         return type_name(element);
     }
-    if let Ok(ty) = names::data_type(ty) {
+    if let Ok(ty) = names::data_type(ty, &[]) {
         return Some(system::type_name(ty));
     }
     match ty {

@@ -189,14 +189,14 @@ impl Index {
             let typed = binder.bind(&expr)?;
             let ty = typed.ty.unwrap_or(Type::Text);
             let expr = binder.coerce(typed, ty, false)?;
-            refuse_mutable(&expr, "index expression")?;
+            refuse_mutable(&expr, "index expression", table)?;
             check_key(ty)?;
             bound.expressions.push((expr, ty));
         }
         if let Some(text) = &self.predicate {
             let (expr, mut binder) = bind(text, "index predicates")?;
             let expr = binder.bind_bool(&expr, "WHERE")?;
-            refuse_mutable(&expr, "index predicate")?;
+            refuse_mutable(&expr, "index predicate", table)?;
             bound.predicate = Some(expr);
         }
         self.bound = bound;
@@ -366,10 +366,22 @@ pub(crate) fn eval(expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
     expr.eval(row, &Scope::immutable())
 }
 
-pub(crate) fn refuse_mutable(expr: &Expr, what: &str) -> Result<(), SqlError> {
+/// True for a cast between an enum type and text: labels may be renamed.
+fn casts_label(inner: &Expr, to: Type, table: &Table) -> bool {
+    let mut has_enum = false;
+    inner.walk(&mut |part| {
+        if let Expr::Column(at) = part {
+            has_enum |= table.columns[*at].ty.enumeration().is_some();
+        }
+    });
+    to.enumeration().is_some() || has_enum && to.element().unwrap_or(to).is_text()
+}
+
+pub(crate) fn refuse_mutable(expr: &Expr, what: &str, table: &Table) -> Result<(), SqlError> {
     let (mut is_mutable, mut param) = (false, None);
     expr.walk(&mut |part| match part {
         Expr::Call(function, _) => is_mutable |= function.volatility != Volatility::Immutable,
+        Expr::Cast(inner, to, _) => is_mutable |= casts_label(inner, *to, table),
         Expr::Param(at) => param = Some(*at),
         _ => {}
     });

@@ -15,6 +15,8 @@
 //!   uuid      44 + 16 bytes
 //!   interval  46 + 10 bytes of the length in microseconds, a month as 30 days
 //!   jsonb     4A + bytes in the order of values, escaped and ended as those of a text
+//!   inet      4E (IPv6: 50) + bytes of the network, length of its prefix, bytes of the address
+//!   enum      4C + the place of the label, escaped and ended as those of a text
 //!   array     48 + (01 and the element) for each element, 00, the number of dimensions,
 //!             their lengths, their lower bounds
 //!   NULL      F0
@@ -24,6 +26,7 @@ use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
+use crate::network::Network;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -41,6 +44,9 @@ const INTERVAL: u8 = 0x46;
 const INTERVAL_BYTES: usize = 10;
 const ARRAY: u8 = 0x48;
 const JSONB: u8 = 0x4A;
+const ENUM: u8 = 0x4C;
+const INET_4: u8 = 0x4E;
+const INET_6: u8 = 0x50;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -72,6 +78,10 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.extend(id.as_bytes());
         }
         Datum::Interval(interval) => write_interval(*interval, out),
+        Datum::Network(network) => {
+            out.push(if network.family() == 4 { INET_4 } else { INET_6 });
+            network.write_key(out);
+        }
         Datum::Jsonb(value) => {
             out.push(JSONB);
             write_escaped(&value.root().key(), out);
@@ -83,6 +93,10 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
         }
         Datum::Array(array) => write_array(array, out),
         Datum::Object(oid, _) => write_integer((*oid).into(), out),
+        Datum::Enum(value) => {
+            out.push(ENUM);
+            write_escaped(value.place(), out);
+        }
     }
     if descending {
         out[from..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -212,8 +226,10 @@ impl<'a> Reader<'a> {
             FLOAT => 8,
             DECIMAL => 28,
             UUID => 16,
+            INET_4 => 4 + 1 + 4,
+            INET_6 => 16 + 1 + 16,
             INTERVAL => INTERVAL_BYTES,
-            TEXT | BYTES | JSONB => {
+            TEXT | BYTES | JSONB | ENUM => {
                 self.escaped(invert)?;
                 0
             }
@@ -248,6 +264,17 @@ impl<'a> Reader<'a> {
             (TEXT, Type::Text | Type::Varchar(_) | Type::Char(_)) => {
                 Datum::text(String::from_utf8(self.escaped(invert)?).map_err(|_| wrong())?)
             }
+            (tag @ (INET_4 | INET_6), Type::Inet | Type::Cidr) => {
+                let length = if tag == INET_4 { 4 } else { 16 };
+                let _: [u8; 16] = self.take(length, invert, 0)?;
+                let bits = self.byte(invert)?;
+                let octets: [u8; 16] = self.take(length, invert, 0)?;
+                let octets = &octets[16 - length..];
+                Datum::Network(
+                    Network::of_octets(octets, bits, ty == Type::Cidr).ok_or_else(wrong)?,
+                )
+            }
+            (ENUM, Type::Enum(ty)) => Datum::Enum(ty.placed(&self.escaped(invert)?)?),
             (BYTES, Type::Bytea) => Datum::Bytes(Bytes::from(self.escaped(invert)?)),
             (UUID, Type::Uuid) => Datum::Uuid(uuid::Uuid::from_bytes(self.take(16, invert, 0)?)),
             (tag, _) if (INTEGER_ZERO - 9..=INTEGER_ZERO + 8).contains(&tag) => {

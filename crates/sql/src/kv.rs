@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   01 01 name            relation of a name: id, table
-//!   01 02 id              descriptor of a table
+//!   01 02 id              descriptor of an object
+//!   01 02 id 00           comments on it
 //!   01 03                 next id
 //!   01 04 id              version of a table
 //!   01 04 id 00           number of its statistics
 //!   01 05 storage         storage that is unused, to be erased by VACUUM
 //!   01 06 storage         when an id was allocated to a transaction that has not committed yet
 //!   01 07 id              statistics of a table
-//!   01 08 id view         nothing: the query of a view names the object
+//!   01 08 id user         nothing: a view's query names the object, or a column has the type
+//!   01 09 name            id of the type of a name
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
 
@@ -29,6 +31,17 @@ pub(crate) fn descriptor_key(id: u32) -> Key {
     to_key([&[1, 2], &id.to_be_bytes()[..]].concat())
 }
 
+/// The key of the comments on an object, the next key behind its descriptor's.
+pub(crate) fn comments_key(id: u32) -> Key {
+    descriptor_key(id).successor()
+}
+
+/// Returns the object whose descriptor or comments a key has, and true for its comments.
+pub(crate) fn described(key: &Key) -> Option<(u32, bool)> {
+    let (id, rest) = key.0.strip_prefix(&DESCRIPTORS)?.split_first_chunk()?;
+    Some((u32::from_be_bytes(*id), !rest.is_empty()))
+}
+
 pub(crate) const VERSIONS: [u8; 2] = [1, 4];
 
 pub(crate) fn version_key(id: u32) -> Key {
@@ -44,13 +57,17 @@ pub(crate) fn statistics_key(id: u32) -> Key {
     to_key([&[1, 7], &id.to_be_bytes()[..]].concat())
 }
 
-/// The prefix of the views whose queries name an object.
-pub(crate) fn views_prefix(object: u32) -> Vec<u8> {
+/// The prefix of the users of an object: views whose queries name it, relations with columns of it.
+pub(crate) fn users_prefix(object: u32) -> Vec<u8> {
     [&[1, 8], &object.to_be_bytes()[..]].concat()
 }
 
-pub(crate) fn view_key(object: u32, view: u32) -> Key {
-    to_key([&views_prefix(object), &view.to_be_bytes()[..]].concat())
+pub(crate) fn user_key(object: u32, user: u32) -> Key {
+    to_key([&users_prefix(object), &user.to_be_bytes()[..]].concat())
+}
+
+pub(crate) fn type_name_key(name: &str) -> Key {
+    to_key([&[1, 9], name.as_bytes()].concat())
 }
 
 pub(crate) fn dropped_key(storage: u32) -> Key {

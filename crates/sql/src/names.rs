@@ -1,6 +1,7 @@
 //! Converts names of the syntax tree to names of the catalog, and places to positions in a
 //! statement's text.
 
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::system;
 use crate::types::{Object, Type};
@@ -83,8 +84,28 @@ pub(crate) fn unnamed(args: &[ast::FunctionArg]) -> Result<Vec<&ast::Expr>, SqlE
         .collect()
 }
 
-/// Returns the type of a type name.
-pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
+/// True if a type of the database would be hidden by one of PostgreSQL's.
+pub(crate) fn is_known_type(name: &str) -> bool {
+    system::type_named(name).is_some()
+        || Object::named(name).is_some()
+        || matches!(name, "xid" | "cid")
+}
+
+/// Returns the name of a type that the database may have, as [`relation`] does; `None` for the
+/// types that every database has.
+pub(crate) fn enumeration(ty: &DataType) -> Option<String> {
+    match ty {
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+            relation(name).ok().filter(|name| !name.contains('.') && !is_known_type(name))
+        }
+        DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => enumeration(element),
+        _ => None,
+    }
+}
+
+/// Returns the type of a type name: one of PostgreSQL's, or one of the enum types that the database
+/// has.
+pub(crate) fn data_type(ty: &DataType, types: &[Enum]) -> Result<Type, SqlError> {
     use ast::{CharacterLength, ExactNumberInfo, TimezoneInfo};
     let length = |length: &Option<CharacterLength>| match length {
         Some(CharacterLength::IntegerLength { length, .. })
@@ -167,7 +188,7 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         }
         // A length and further dimensions are no part of the type.
         DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
-            match data_type(element)? {
+            match data_type(element, types)? {
                 // Each element would be as long as the type allows when it is shown.
                 ty @ (Type::Object(_) | Type::Char(2..)) => {
                     return Err(SqlError::unsupported(format!("an array of {ty}")));
@@ -183,8 +204,16 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
         {
             ty
         }
+        DataType::Custom(..)
+            if let Some(name) = enumeration(ty)
+                && let Some(found) = types.iter().find(|it| it.descriptor().name == name) =>
+        {
+            Type::Enum(*found)
+        }
         other => {
-            return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))
+            let name = enumeration(other).unwrap_or_else(|| other.to_string().to_lowercase());
+            let message = format!("type \"{name}\" does not exist");
+            return Err(SqlError::new(state::UNDEFINED_OBJECT, message)
                 .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, time, interval, json, jsonb."));
         }
     })

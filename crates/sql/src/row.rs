@@ -12,6 +12,7 @@ use crate::error::SqlError;
 use crate::interval::Interval;
 use crate::json::Jsonb;
 use crate::key;
+use crate::network::Network;
 use crate::types::Type;
 use bytes::Bytes;
 use rust_decimal::Decimal;
@@ -150,11 +151,13 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
             write_signed((*days).into(), out);
             write_signed((*micros).into(), out);
         }
+        Datum::Network(network) => network.write_row(out),
         Datum::Json(text) => write_bytes(text.as_bytes(), out),
         Datum::Jsonb(value) => write_bytes(value.as_bytes(), out),
         Datum::Array(array) => write_array(array, out),
         // No column of a stored table has such a type.
         Datum::Object(oid, _) => write_signed((*oid).into(), out),
+        Datum::Enum(value) => write_bytes(value.place(), out),
     }
 }
 
@@ -246,13 +249,15 @@ impl<'a> Source<'a> {
             | Type::Char(_)
             | Type::Bytea
             | Type::Json
-            | Type::Jsonb => {
+            | Type::Jsonb
+            | Type::Enum(_) => {
                 let length = self.length()?;
                 self.take(length)?;
             }
             Type::Bool => _ = self.take(1)?,
             Type::Float8 => _ = self.take(8)?,
             Type::Uuid => _ = self.take(16)?,
+            Type::Inet | Type::Cidr => _ = self.network()?,
             Type::Numeric(_) => {
                 self.take(1)?;
                 self.varint()?;
@@ -275,6 +280,16 @@ impl<'a> Source<'a> {
             _ => _ = self.varint()?,
         }
         Ok(())
+    }
+
+    /// Reads the length of a network's prefix, and an address.
+    fn network(&mut self) -> Result<(u8, &'a [u8]), SqlError> {
+        let (family, bits) = (self.byte()?, self.byte()?);
+        match family {
+            4 => Ok((bits, self.take(4)?)),
+            6 => Ok((bits, self.take(16)?)),
+            _ => Err(SqlError::corrupted("an address in a row is of no known family")),
+        }
     }
 
     /// Reads the dimensions of an array; returns the number of its elements, too.
@@ -332,6 +347,12 @@ impl<'a> Source<'a> {
                 )
             }
             Type::Text | Type::Varchar(_) | Type::Char(_) => Datum::text(self.text()?),
+            Type::Inet | Type::Cidr => {
+                let (bits, octets) = self.network()?;
+                let network = Network::of_octets(octets, bits, ty == Type::Cidr);
+                let wrong = || SqlError::corrupted("an address in a row");
+                Datum::Network(network.ok_or_else(wrong)?)
+            }
             Type::Json => Datum::Json(self.text()?.into()),
             Type::Jsonb => {
                 let length = self.length()?;
@@ -340,6 +361,10 @@ impl<'a> Source<'a> {
             Type::Bytea => {
                 let length = self.length()?;
                 Datum::Bytes(Bytes::copy_from_slice(self.take(length)?))
+            }
+            Type::Enum(ty) => {
+                let length = self.length()?;
+                Datum::Enum(ty.placed(self.take(length)?)?)
             }
             Type::Uuid => {
                 let mut id = [0; 16];

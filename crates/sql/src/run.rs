@@ -155,6 +155,16 @@ impl Session {
             let moves = compiled.source.moves;
             return self.fetch(name, direction, moves, &mut portal.count, max);
         }
+        match &compiled.source.statement {
+            Statement::Prepare { .. } => return self.prepare(&compiled).await,
+            Statement::CreateTable(create) if create.query.is_some() => {
+                return self.create_table_as(&compiled, portal.params.clone()).await;
+            }
+            Statement::Execute { .. } => {
+                return self.execute_prepared(portal, &compiled, max).await;
+            }
+            _ => {}
+        }
         if matches!(compiled.plan, Plan::Control) {
             return control::run(self, &compiled).await;
         }
@@ -720,7 +730,7 @@ async fn attempt(
         // What no shard tells is read, and stays as it is until the transaction has ended.
         for view in &compiled.unread {
             if work.version(view.id).await? != Some(view.version) {
-                return Err(restart("the definition of a view has changed"));
+                return Err(restart("the definition of a view or type has changed"));
             }
         }
         let reads_only = work.reads_only() && (work.explicit || compiled.source.as_of.is_some());

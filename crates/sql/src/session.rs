@@ -427,11 +427,8 @@ impl Session {
         mut statements: Vec<Parsed>,
         params: &[u32],
     ) -> Result<(), SqlError> {
-        if !name.is_empty() && self.prepared.contains_key(name) {
-            return Err(SqlError::new(
-                state::DUPLICATE_STATEMENT,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
+        if !name.is_empty() {
+            self.refuse_prepared(name)?;
         }
         if statements.len() > 1 {
             return Err(SqlError::new(
@@ -452,7 +449,32 @@ impl Session {
         Ok(())
     }
 
-    fn find(&self, name: &str) -> Result<&Prepared, SqlError> {
+    /// Fails with 42P05 if there is a prepared statement of a name.
+    pub(crate) fn refuse_prepared(&self, name: &str) -> Result<(), SqlError> {
+        if self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new(state::DUPLICATE_STATEMENT, message));
+        }
+        Ok(())
+    }
+
+    /// Makes stack for the levels of another statement until the simple query is over.
+    pub(crate) fn deepen(&mut self, levels: usize) {
+        self.levels = self.levels.max(levels);
+    }
+
+    /// Keeps the plan of a portal for the next execution of its prepared statement: it is another
+    /// one if the catalog has changed.
+    pub(crate) fn keep_plan(&mut self, portal: &Portal) {
+        if let (Some(prepared), Some(compiled)) =
+            (self.prepared.get_mut(&portal.statement), &portal.compiled)
+            && prepared.compiled.as_ref().is_some_and(|old| !Arc::ptr_eq(old, compiled))
+        {
+            prepared.compiled = Some(compiled.clone());
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<&Prepared, SqlError> {
         self.prepared.get(name).ok_or_else(|| {
             SqlError::new(
                 state::NO_STATEMENT,
@@ -537,14 +559,7 @@ impl Session {
         self.slot.rests(self.status());
         match result {
             Ok(response) => {
-                // A statement that was recompiled because the catalog changed serves the next
-                // execution, too.
-                if let (Some(prepared), Some(compiled)) =
-                    (self.prepared.get_mut(&running.statement), &running.compiled)
-                    && prepared.compiled.as_ref().is_some_and(|old| !Arc::ptr_eq(old, compiled))
-                {
-                    prepared.compiled = Some(compiled.clone());
-                }
+                self.keep_plan(&running);
                 if response.goes_on() {
                     self.portals.insert(portal.into(), running);
                 }

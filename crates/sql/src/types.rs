@@ -1,5 +1,6 @@
 //! The column types, with PostgreSQL's names and object ids.
 
+use crate::enumeration::Enum;
 use std::fmt;
 
 /// The type of a column.
@@ -37,6 +38,10 @@ pub enum Type {
     TimestampTz,
     /// `interval`
     Interval,
+    /// `inet`
+    Inet,
+    /// `cidr`
+    Cidr,
     /// `json`, which keeps its text
     Json,
     /// `jsonb`
@@ -47,6 +52,8 @@ pub enum Type {
     Int2Vector,
     /// The id of an object, shown by the object's name: `regclass` and others
     Object(Object),
+    /// An enum type of the database
+    Enum(Enum),
 }
 
 /// A kind of objects that a type has the ids of.
@@ -95,20 +102,31 @@ impl Object {
 pub struct Element {
     oid: u32,
     modifier: i32,
+    /// The type, if it is an enum type.
+    of: Option<Enum>,
 }
 
 impl Element {
     /// Returns the type.
     pub const fn ty(self) -> Type {
-        match Type::with_modifier(self.oid, self.modifier) {
-            Some(ty) => ty,
-            None => Type::Text,
+        match (self.of, Type::with_modifier(self.oid, self.modifier)) {
+            (Some(ty), _) => Type::Enum(ty),
+            (None, Some(ty)) => ty,
+            (None, None) => Type::Text,
+        }
+    }
+
+    /// Returns the object id of arrays of it, and their name.
+    const fn array(self) -> (u32, &'static str) {
+        match self.of {
+            Some(ty) => (ty.array_id(), ty.shown_array()),
+            None => array_of(self.oid),
         }
     }
 }
 
 /// The types that arrays have as elements: object id, the array's object id, and its name.
-pub(crate) const ARRAYS: [(u32, u32, &str); 18] = [
+pub(crate) const ARRAYS: [(u32, u32, &str); 20] = [
     (16, 1000, "boolean[]"),
     (17, 1001, "bytea[]"),
     (20, 1016, "bigint[]"),
@@ -116,7 +134,9 @@ pub(crate) const ARRAYS: [(u32, u32, &str); 18] = [
     (23, 1007, "integer[]"),
     (25, 1009, "text[]"),
     (114, 199, "json[]"),
+    (650, 651, "cidr[]"),
     (701, 1022, "double precision[]"),
+    (869, 1041, "inet[]"),
     (1042, 1014, "character[]"),
     (1043, 1015, "character varying[]"),
     (1082, 1182, "date[]"),
@@ -147,7 +167,8 @@ impl Type {
         match self {
             Type::Array(_) => self,
             Type::Int2Vector => Type::Int2.array(),
-            ty => Type::Array(Element { oid: ty.oid(), modifier: ty.modifier() }),
+            Type::Enum(of) => Type::Array(Element { oid: of.id(), modifier: -1, of: Some(of) }),
+            ty => Type::Array(Element { oid: ty.oid(), modifier: ty.modifier(), of: None }),
         }
     }
 
@@ -170,6 +191,8 @@ impl Type {
             Type::Int4 => 23,
             Type::Text => 25,
             Type::Json => 114,
+            Type::Cidr => 650,
+            Type::Inet => 869,
             Type::Float8 => 701,
             Type::Char(_) => 1042,
             Type::Varchar(_) => 1043,
@@ -181,7 +204,8 @@ impl Type {
             Type::Numeric(_) => 1700,
             Type::Uuid => 2950,
             Type::Jsonb => 3802,
-            Type::Array(element) => array_of(element.oid).0,
+            Type::Array(element) => element.array().0,
+            Type::Enum(ty) => ty.id(),
             Type::Int2Vector => 22,
             Type::Object(Object::Class) => 2205,
             Type::Object(Object::Type) => 2206,
@@ -191,8 +215,8 @@ impl Type {
         }
     }
 
-    /// Returns the type of an object id; `None` for unknown ones, and for 0 and 705 (not
-    /// specified).
+    /// Returns the type of an object id; `None` for unknown ones, for those of enum types, and for
+    /// 0 and 705 (not specified).
     pub const fn from_oid(oid: u32) -> Option<Type> {
         Some(match oid {
             16 => Type::Bool,
@@ -212,6 +236,8 @@ impl Type {
             1700 => Type::Numeric(None),
             2950 => Type::Uuid,
             114 => Type::Json,
+            650 => Type::Cidr,
+            869 => Type::Inet,
             3802 => Type::Jsonb,
             1002 | 1003 => Type::Text.array(),
             1021 => Type::Float8.array(),
@@ -237,9 +263,7 @@ impl Type {
         Some(match (Type::from_oid(oid), modifier) {
             (None, _) => return None,
             (Some(ty), ..4) => ty,
-            (Some(Type::Array(Element { oid, .. })), n) => {
-                Type::Array(Element { oid, modifier: n })
-            }
+            (Some(Type::Array(element)), n) => Type::Array(Element { modifier: n, ..element }),
             (Some(Type::Varchar(_)), n) => Type::Varchar(Some(n as u32 - 4)),
             (Some(Type::Char(_)), n) => Type::Char(n as u32 - 4),
             (Some(Type::Numeric(_)), n) => {
@@ -268,9 +292,12 @@ impl Type {
             Type::Timestamp => "timestamp without time zone",
             Type::TimestampTz => "timestamp with time zone",
             Type::Interval => "interval",
+            Type::Inet => "inet",
+            Type::Cidr => "cidr",
             Type::Json => "json",
             Type::Jsonb => "jsonb",
-            Type::Array(element) => array_of(element.oid).1,
+            Type::Array(element) => element.array().1,
+            Type::Enum(ty) => ty.shown(),
             Type::Int2Vector => "int2vector",
             Type::Object(kind) => kind.name(),
         }
@@ -281,7 +308,7 @@ impl Type {
         match self {
             Type::Bool => 1,
             Type::Int2 => 2,
-            Type::Int4 | Type::Date | Type::Object(_) => 4,
+            Type::Int4 | Type::Date | Type::Object(_) | Type::Enum(_) => 4,
             Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::TimestampTz => 8,
             Type::Uuid | Type::Interval => 16,
             _ => -1,
@@ -298,6 +325,24 @@ impl Type {
             }
             Type::Array(element) => element.modifier,
             _ => -1,
+        }
+    }
+
+    /// Returns the enum type that it is, or that its elements have.
+    pub const fn enumeration(self) -> Option<Enum> {
+        match self {
+            Type::Enum(of) => Some(of),
+            Type::Array(element) => element.of,
+            _ => None,
+        }
+    }
+
+    /// Returns it with another version of its enum type.
+    pub(crate) fn with_version(self, new: Enum) -> Type {
+        match self {
+            Type::Enum(old) if old == new => Type::Enum(new),
+            Type::Array(element) if element.of == Some(new) => Type::Enum(new).array(),
+            other => other,
         }
     }
 

@@ -27,7 +27,7 @@ async fn a_session_opens_with_settings_a_key_and_ready() {
         })
         .collect();
     for expected in [
-        "server_version=16.0 (Meridian ",
+        "server_version=15.0 (Meridian ",
         "client_encoding=UTF8",
         "integer_datetimes=on",
         "TimeZone=",

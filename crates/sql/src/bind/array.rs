@@ -3,8 +3,9 @@
 use super::{Binder, Typed};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::{Compare, Expr, Quantifier};
+use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::names;
+use crate::system::FIRST_USER_ID;
 use crate::types::Type;
 use sqlparser::ast::{self, AccessExpr, Subscript};
 
@@ -75,6 +76,16 @@ impl Binder {
         let array = self.bind_free(root)?;
         if array.ty == Some(Type::Jsonb) {
             return self.jsonb_subscripts(array, chain);
+        }
+        if let (Expr::Column(id), Some(Type::Text)) = (&array.expr, array.ty)
+            && (1..FIRST_USER_ID).contains(&self.column(*id).origin.0)
+            && let [AccessExpr::Subscript(Subscript::Index { index })] = chain
+        {
+            // A name of a system table is an array of characters, counted from 0.
+            let one = || Typed::of(Expr::Const(Datum::Int4(1)), Type::Int4);
+            let index = self.subscript(index)?;
+            let at = self.arith(Arith::Add, index, one(), "+")?;
+            return self.apply("substr", vec![array, at, one()]);
         }
         if array.ty.is_some_and(|ty| ty.element().is_none()) {
             let message = format!(

@@ -168,6 +168,9 @@ impl Binder {
         match name {
             "row_to_json" => return self.row_to_json(&parts.args),
             "pg_typeof" => return self.pg_typeof(&parts.args),
+            "enum_first" | "enum_last" | "enum_range" => {
+                return self.enum_values(name, &parts.args);
+            }
             _ => {}
         }
         let (bound, _) = self.bind_arguments(name, &parts.args)?;
@@ -192,6 +195,7 @@ impl Binder {
             return Err(function::missing("pg_typeof", &types));
         };
         let (oid, shown) = match self.type_of(arg) {
+            Some(ty) if ty.enumeration().is_some() => (ty.oid(), ty.name().to_owned()),
             Some(ty) => (ty.oid(), system::format_type(ty.oid().into(), None)),
             None => (UNKNOWN, "unknown".to_owned()),
         };

@@ -199,7 +199,7 @@ impl Binder {
             },
             ast::Expr::Value(value) => self.literal(&value.value)?,
             ast::Expr::TypedString(typed) => {
-                let ty = names::data_type(&typed.data_type)?;
+                let ty = names::data_type(&typed.data_type, &self.types)?;
                 let text = typed.value.value.clone().into_string().unwrap_or_default();
                 Typed::of(Expr::Const(cast::cast(Datum::from_text(ty, &text)?, ty, true)?), ty)
             }
@@ -210,7 +210,7 @@ impl Binder {
                 self.subscripts(root, access_chain)?
             }
             ast::Expr::Cast { expr, data_type, .. } => {
-                let ty = names::data_type(data_type)?;
+                let ty = names::data_type(data_type, &self.types)?;
                 if let Some(array) = self.cast_array(expr, ty)? {
                     return Ok(Typed::of(self.coerce(array, ty, true)?, ty));
                 }

@@ -8,6 +8,7 @@ mod array;
 mod call;
 mod change;
 mod empty;
+mod enumeration;
 mod expr;
 mod from;
 mod functions;
@@ -40,6 +41,7 @@ pub(crate) use view::view;
 
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::ColumnId;
@@ -70,6 +72,8 @@ pub(crate) struct Objects {
     pub(crate) views: Vec<Arc<View>>,
     /// The ids of relations whose names stand in literals, with these.
     pub(crate) relations: Vec<(String, u32)>,
+    /// The enum types that it names.
+    pub(crate) types: Vec<Enum>,
 }
 
 impl From<Vec<Arc<Table>>> for Objects {
@@ -136,6 +140,8 @@ pub(crate) struct Binder {
     stars: Option<Vec<Star>>,
     /// The ids of relations whose names stand in literals.
     relations: Vec<(String, u32)>,
+    /// The enum types that casts may name: those that were looked up, and those of tables in scope.
+    pub(crate) types: Vec<Enum>,
     /// True while a stored expression is bound: its literals name relations by their ids.
     is_stored: bool,
     /// The queries of WITH in scope, the innermost last.
@@ -167,6 +173,7 @@ impl Binder {
             views: Vec::new(),
             stars: None,
             relations: Vec::new(),
+            types: Vec::new(),
             is_stored: false,
             named: Vec::new(),
             named_count: 0,

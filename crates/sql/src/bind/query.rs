@@ -117,6 +117,7 @@ impl Binder {
         binder.tables = Some(objects.tables.clone());
         binder.views.clone_from(&objects.views);
         binder.relations = objects.relations.clone();
+        binder.types.clone_from(&objects.types);
         binder
     }
 

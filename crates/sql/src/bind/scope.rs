@@ -115,6 +115,7 @@ impl Binder {
     ) -> Relation {
         let level = self.levels.len() - 1;
         let first = self.columns.len();
+        self.know_types(&table);
         for (at, column) in table.columns.iter().enumerate() {
             self.columns.push(ColumnInfo {
                 name: column.name.clone(),
@@ -143,6 +144,15 @@ impl Binder {
             row_key,
             is_scalar: false,
             is_optional: false,
+        }
+    }
+
+    /// Lets casts name the enum types of a table's columns, as its stored expressions do.
+    pub(super) fn know_types(&mut self, table: &Table) {
+        for ty in table.enumerations() {
+            if !self.types.contains(&ty) {
+                self.types.push(ty);
+            }
         }
     }
 

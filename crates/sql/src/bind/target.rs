@@ -153,10 +153,11 @@ impl Binder {
     }
 
     /// Returns the value of a column that a statement does not give.
-    pub(super) fn default_of(&mut self, table: &Table, column: usize) -> Result<Expr, SqlError> {
+    pub(crate) fn default_of(&mut self, table: &Table, column: usize) -> Result<Expr, SqlError> {
         let Some(text) = &table.columns[column].default else {
             return Ok(Expr::Const(Datum::Null));
         };
+        self.know_types(table);
         let outside = std::mem::replace(&mut self.is_stored, true);
         let bound = self.bind_for(&parse::expression(text)?, table, column);
         self.is_stored = outside;

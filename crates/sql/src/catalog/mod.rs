@@ -1,19 +1,22 @@
-//! Descriptors of tables, sequences and views: rows of the database itself, under its own protocol,
-//! so that DDL is transactional.
+//! Descriptors of tables, sequences, views and enum types: rows of the database itself, under its
+//! own protocol, so that DDL is transactional.
 //!
 //! Each object has a row with its version, which DDL locks and writes. Other transactions read it
 //! only when they plan, at a snapshot. They declare the versions that they planned for, and the
 //! shards that hold the rows reject outdated ones ([`Transaction::planned_for`]).
 
 mod cache;
+mod comments;
 mod object;
 mod table;
 
 pub(crate) use cache::{Cache, Planned};
+pub(crate) use comments::{Comments, comments, put_comments};
 pub(crate) use object::Object;
 pub(crate) use table::type_codec;
 pub use table::{ColumnDef, Identity, Table};
 
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::statistics;
@@ -155,6 +158,25 @@ pub(crate) async fn table_by_name(
     }
 }
 
+/// Returns the enum type of a name.
+pub(crate) async fn enum_by_name(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    name: &str,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Enum>, SqlError> {
+    let Some(value) = txn.get(&kv::type_name_key(name), Lock::Shared).await? else {
+        return Ok(None);
+    };
+    let id = value.0[..].try_into().map(u32::from_be_bytes);
+    let id = id.map_err(|_| SqlError::corrupted("the name of a type in the catalog"))?;
+    match object_by_id(txn, cache, id, clean, lock).await? {
+        Some(Object::Enum(ty)) => Ok(Some(ty)),
+        _ => Err(SqlError::corrupted(format!("the type {id} is not there"))),
+    }
+}
+
 /// Returns the error of an object of another kind.
 pub(crate) fn not_a(kind: &str, name: &str) -> SqlError {
     SqlError::new(state::WRONG_OBJECT, format!("\"{name}\" is not a {kind}"))
@@ -203,6 +225,16 @@ pub(crate) fn put_name(
     Ok(txn.put(kv::name_key(name), Some(kv::to_value(bytes)))?)
 }
 
+/// Writes the name of a type.
+pub(crate) fn put_type_name(
+    txn: &mut dyn Transaction,
+    name: &str,
+    id: u32,
+) -> Result<(), SqlError> {
+    let value = kv::to_value(id.to_be_bytes().to_vec());
+    Ok(txn.put(kv::type_name_key(name), Some(value))?)
+}
+
 /// Writes a descriptor and its version.
 pub(crate) fn put(txn: &mut dyn Transaction, object: &Object) -> Result<(), SqlError> {
     let Planned { id, version, .. } = object.planned();
@@ -217,7 +249,12 @@ pub(crate) fn put_table(txn: &mut dyn Transaction, table: Table) -> Result<(), S
 
 /// Removes a descriptor, its version and its name.
 pub(crate) fn remove(txn: &mut dyn Transaction, object: &Object) -> Result<(), SqlError> {
-    txn.put(kv::name_key(object.name()), None)?;
+    let name = match object {
+        Object::Enum(_) => kv::type_name_key(object.name()),
+        _ => kv::name_key(object.name()),
+    };
+    txn.put(name, None)?;
+    txn.put(kv::comments_key(object.id()), None)?;
     txn.put(kv::descriptor_key(object.id()), None)?;
     Ok(txn.put(kv::version_key(object.id()), None)?)
 }

@@ -1,6 +1,7 @@
 //! The kinds of objects that have a descriptor, a version and a name.
 
 use super::{Planned, Table};
+use crate::enumeration::Enum;
 use crate::error::SqlError;
 use crate::sequence::Sequence;
 use crate::view::View;
@@ -15,6 +16,8 @@ const SEQUENCE: u64 = 0x6d_0001;
 const NEWER_TABLE: u64 = 0x6d_0002;
 /// The tag before the descriptor of a view.
 const VIEW: u64 = 0x6d_0003;
+/// The tag before the descriptor of an enum type.
+const ENUM: u64 = 0x6d_0004;
 
 fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     let mut e = Encoder::new(Vec::new());
@@ -30,6 +33,7 @@ pub(crate) enum Object {
     Table(Arc<Table>),
     Sequence(Arc<Sequence>),
     View(Arc<View>),
+    Enum(Enum),
 }
 
 impl Object {
@@ -38,6 +42,7 @@ impl Object {
             Object::Table(table) => table.id,
             Object::Sequence(sequence) => sequence.id,
             Object::View(view) => view.id,
+            Object::Enum(ty) => ty.id(),
         }
     }
 
@@ -46,6 +51,7 @@ impl Object {
             Object::Table(table) => &table.name,
             Object::Sequence(sequence) => &sequence.name,
             Object::View(view) => &view.name,
+            Object::Enum(ty) => &ty.descriptor().name,
         }
     }
 
@@ -55,6 +61,7 @@ impl Object {
             Object::Table(table) => table.planned(),
             Object::Sequence(sequence) => sequence.planned(),
             Object::View(view) => view.planned(),
+            Object::Enum(ty) => ty.planned(),
         }
     }
 
@@ -84,6 +91,7 @@ impl Object {
             }
             Object::Sequence(sequence) => tagged(SEQUENCE, &**sequence),
             Object::View(view) => tagged(VIEW, &**view),
+            Object::Enum(ty) => tagged(ENUM, ty.descriptor()),
         }
     }
 
@@ -101,6 +109,7 @@ impl Object {
                 Ok(Object::Sequence(Arc::new(sequence)))
             }
             VIEW => Ok(Object::View(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
+            ENUM => Enum::of(d.decode().map_err(|e| wrong(&e))?).map(Object::Enum),
             NEWER_TABLE => {
                 Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))
             }

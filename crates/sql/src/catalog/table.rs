@@ -3,6 +3,7 @@
 use super::Planned;
 use crate::constraint::{Check, ForeignKey};
 use crate::datum::Datum;
+use crate::enumeration::Enum;
 use crate::error::SqlError;
 use crate::index::Index;
 use crate::key;
@@ -148,6 +149,7 @@ impl ColumnDef {
 }
 
 pub(crate) mod type_codec {
+    use crate::enumeration::Enum;
     use crate::types::Type;
     use minicbor::decode::Error as DecodeError;
     use minicbor::encode::{Error as EncodeError, Write};
@@ -158,13 +160,25 @@ pub(crate) mod type_codec {
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
-        e.array(2)?.u32(ty.oid())?.i32(ty.modifier())?.ok()
+        match ty.enumeration() {
+            // The whole type, and whether it is an array of it.
+            Some(of) => {
+                let is_array = ty.element().is_some();
+                e.array(3)?.u32(ty.oid())?.bool(is_array)?.encode(of.descriptor())?.ok()
+            }
+            None => e.array(2)?.u32(ty.oid())?.i32(ty.modifier())?.ok(),
+        }
     }
 
     pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Type, DecodeError> {
-        d.array()?;
-        let (oid, modifier) = (d.u32()?, d.i32()?);
-        Type::with_modifier(oid, modifier).ok_or_else(|| DecodeError::message("unknown type"))
+        let length = d.array()?;
+        let oid = d.u32()?;
+        if length == Some(3) {
+            let is_array = d.bool()?;
+            let of = Enum::of(d.decode()?).map_err(DecodeError::message)?;
+            return Ok(if is_array { Type::Enum(of).array() } else { Type::Enum(of) });
+        }
+        Type::with_modifier(oid, d.i32()?).ok_or_else(|| DecodeError::message("unknown type"))
     }
 }
 
@@ -243,7 +257,9 @@ impl Table {
 
     /// True if it has constraints or columns that earlier releases do not know.
     pub(super) fn is_newer(&self) -> bool {
-        let is_newer = |column: &ColumnDef| column.dropped || column.before.is_some();
+        let is_newer = |column: &ColumnDef| {
+            column.dropped || column.before.is_some() || column.ty.enumeration().is_some()
+        };
         self.columns.iter().any(is_newer) || !self.checks.is_empty() || self.has_references()
     }
 
@@ -255,6 +271,17 @@ impl Table {
     /// Returns the columns that were not dropped, with their numbers.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &ColumnDef)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
+    }
+
+    /// Returns the enum types of its columns, each once.
+    pub(crate) fn enumerations(&self) -> Vec<Enum> {
+        let mut all = Vec::new();
+        for ty in self.present().filter_map(|(_, column)| column.ty.enumeration()) {
+            if !all.contains(&ty) {
+                all.push(ty);
+            }
+        }
+        all
     }
 
     /// Returns the number of a column.

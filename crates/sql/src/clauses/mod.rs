@@ -26,13 +26,16 @@ use sqlparser::ast::{
 };
 
 /// Operator classes whose order equals the order of Meridian's keys.
-const KEY_ORDERS: [&str; 18] = [
+const KEY_ORDERS: [&str; 21] = [
     "bool_ops",
     "bpchar_ops",
     "bpchar_pattern_ops",
     "bytea_ops",
+    "cidr_ops",
     "date_ops",
+    "enum_ops",
     "float8_ops",
+    "inet_ops",
     "int2_ops",
     "int4_ops",
     "int8_ops",

@@ -7,11 +7,12 @@ use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Statements, by their first words.
-const STATEMENTS: [&str; 29] = [
+const STATEMENTS: [&str; 30] = [
     "alter system",
     "alter view",
     "checkpoint",
     "cluster",
+    "comment on constraint",
     "create access method",
     "create aggregate",
     "create cast",

@@ -44,7 +44,7 @@ impl Check {
         if condition.has_subquery() {
             return Err(SqlError::unsupported("a subquery in a check constraint"));
         }
-        index::refuse_mutable(&condition, "check constraint").map_err(|error| {
+        index::refuse_mutable(&condition, "check constraint", table).map_err(|error| {
             match error.sqlstate {
                 // PostgreSQL has them.
                 state::INVALID_DEFINITION => SqlError::unsupported(

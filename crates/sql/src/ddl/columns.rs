@@ -8,8 +8,8 @@
 use super::create::{Given, column_def, column_type};
 use super::index::remove_index;
 use super::rows::{Move, check_rows, has_rows, refuse_nulls, rewrite};
-use super::stored::stored;
-use super::{Ddl, constraints, foreign_keys, sequences, views};
+use super::stored::{foreign_type, stored};
+use super::{Ddl, comments, constraints, foreign_keys, sequences, views};
 use crate::bind::{self, Binder};
 use crate::cast;
 use crate::catalog::Table;
@@ -132,7 +132,7 @@ pub(super) async fn alter(
             table.columns[column].not_null = true;
         }
         AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
-            let ty = column_type(data_type)?;
+            let ty = column_type(cx, data_type)?;
             if ty != table.columns[column].ty || using.is_some() {
                 let refused = "cannot alter type of a column used by a view or rule";
                 views::refuse_changed(cx, table, column, refused).await?;
@@ -194,6 +194,7 @@ async fn set_type(
         return statistics::forget(cx.txn, table.id);
     }
     let mut binder = Binder::new(&[]);
+    binder.types.clone_from(&cx.types);
     binder.add(old.columns_alone(), &old.name);
     binder.begin_clause("transform expressions", false);
     let value = match using {
@@ -271,7 +272,8 @@ fn stored_name(name: &str) -> ast::Ident {
 /// which would be read as another value.
 fn keep_literals(table: &mut Table, column: usize, to: Type) -> Result<(), SqlError> {
     let from = table.columns[column].ty;
-    if from.base() == to.base() || (from.is_text() && to.is_text()) {
+    let is_label = matches!(from, Type::Enum(_)) && to.is_text();
+    if from.base() == to.base() || (from.is_text() && to.is_text()) || is_label {
         return Ok(());
     }
     if let Some(text) = &mut table.columns[column].default
@@ -356,9 +358,11 @@ pub(super) async fn drop(
         constraints::remove_primary(cx, table)?;
     }
     sequences::drop_of_column(cx, table, column, &what, cascade).await?;
+    comments::forget_column(cx, table.id, column).await?;
     table.columns[column].drop(column);
     table.settle();
-    table.bind_stored()?;
+    let bound = table.bind_stored().and_then(|()| Binder::new(&[]).defaults(table));
+    bound.map_err(|error| foreign_type(error, &old.enumerations()))?;
     if has_moved {
         rewrite(cx, &old, table, &Move::Fill).await?;
     }

@@ -2,7 +2,7 @@
 
 use super::index::{add_index, parts};
 use super::stored::stored;
-use super::{Ddl, check_schema, constraints, duplicate, foreign_keys, free_name, sequences};
+use super::{Ddl, check_schema, constraints, duplicate, foreign_keys, free_name, sequences, users};
 use crate::bind::Binder;
 use crate::catalog::{self, ColumnDef, Identity, Table};
 use crate::error::{SqlError, state};
@@ -91,6 +91,7 @@ pub(super) async fn create_table(
         }
     }
     table.settle();
+    users::settle_types(cx, table.id, &[], &table.enumerations())?;
     catalog::put_table(cx.txn, table)
 }
 
@@ -115,8 +116,8 @@ fn serial(ty: &DataType) -> Option<Type> {
 }
 
 /// Returns the type of a column. Fails with 0A000 if no table stores its values.
-pub(super) fn column_type(data_type: &ast::DataType) -> Result<Type, SqlError> {
-    let ty = names::data_type(data_type)?;
+pub(super) fn column_type(cx: &Ddl<'_>, data_type: &ast::DataType) -> Result<Type, SqlError> {
+    let ty = names::data_type(data_type, &cx.types)?;
     match ty {
         Type::Object(_) | Type::Int2Vector => {
             Err(SqlError::unsupported(format!("a column of type {ty}")))
@@ -132,7 +133,7 @@ pub(super) async fn column_def(
     table: &str,
 ) -> Result<(ColumnDef, Option<Given>), SqlError> {
     let serial = serial(&def.data_type);
-    let ty = serial.map_or_else(|| column_type(&def.data_type), Ok)?;
+    let ty = serial.map_or_else(|| column_type(cx, &def.data_type), Ok)?;
     let mut column = ColumnDef::new(&names::fold(&def.name), ty);
     let mut given = serial.map(|_| Given { identity: None, options: Options::default() });
     let wrong = |column: &ColumnDef, what: &str| {

@@ -7,13 +7,17 @@
 mod alter;
 mod building;
 mod columns;
+mod comments;
 mod constraints;
 mod create;
 mod foreign_keys;
 mod index;
+mod labels;
 mod rows;
 mod sequences;
 mod stored;
+mod types;
+mod users;
 mod views;
 
 pub(crate) use building::{Building, step};
@@ -25,6 +29,7 @@ use crate::clauses;
 use crate::compile;
 use crate::constraint::Deferred;
 use crate::engine::Engine;
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
 use crate::kv;
@@ -32,6 +37,7 @@ use crate::names;
 use crate::parse::Parsed;
 use crate::sequence::Changed;
 use crate::statistics;
+use crate::type_names;
 use crate::work::Work;
 use alter::alter_table;
 use create::create_table;
@@ -53,6 +59,8 @@ pub(crate) struct Ddl<'a> {
     pub(crate) sequences: &'a mut Changed,
     /// The obligations that the transaction has deferred.
     deferred: &'a mut Deferred,
+    /// The enum types that the statement names.
+    types: Vec<Enum>,
     pub(crate) facts: &'a Facts,
 }
 
@@ -69,7 +77,8 @@ impl<'a> Ddl<'a> {
         work.catalog_changed();
         let Work { txn, own, row_number, sequences, deferred, .. } = work;
         let (txn, ids) = (txn.as_mut(), Ids { database, own });
-        Ddl { engine, txn, ids, clean, row_number, sequences, deferred, facts }
+        let types = Vec::new();
+        Ddl { engine, txn, ids, clean, row_number, sequences, deferred, types, facts }
     }
 
     /// Fails with 55006 if a check of a table's rows is deferred: it would find other columns, or
@@ -99,11 +108,20 @@ pub(crate) async fn run(
 ) -> Result<String, SqlError> {
     let database = engine.database().clone();
     let cx = &mut Ddl::of(engine, &*database, work, facts);
-    let statement = &source.statement;
     if let Some(statement) = &source.sequence {
         return sequences::run(cx, statement).await;
     }
-    Ok(match statement {
+    for name in type_names::in_statement(&source.statement) {
+        let cache = &cx.engine.cache;
+        let found = catalog::enum_by_name(cx.txn, cache, &name, cx.clean, Lock::Shared).await?;
+        cx.types.extend(found);
+    }
+    let done = run_statement(cx, source).await;
+    done.map_err(|error| stored::foreign_type(error, &cx.types))
+}
+
+async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlError> {
+    Ok(match &source.statement {
         Statement::CreateTable(create) => {
             clauses::create_table(create)?;
             create_table(cx, create).await?;
@@ -118,6 +136,23 @@ pub(crate) async fn run(
         Statement::Drop { object_type: ObjectType::View, if_exists, names, cascade, .. } => {
             views::drop(cx, names, *if_exists, *cascade).await?;
             "DROP VIEW".into()
+        }
+        Statement::Comment { object_type, object_name, comment, if_exists } => {
+            clauses::refuse(&[(*if_exists, "COMMENT IF EXISTS")])?;
+            comments::comment(cx, *object_type, object_name, comment.as_deref()).await?;
+            "COMMENT".into()
+        }
+        Statement::CreateType { name, representation } => {
+            types::create(cx, name, representation.as_ref()).await?;
+            "CREATE TYPE".into()
+        }
+        Statement::AlterType(ast::AlterType { name, operation }) => {
+            types::alter(cx, name, operation).await?;
+            "ALTER TYPE".into()
+        }
+        Statement::Drop { object_type: ObjectType::Type, if_exists, names, cascade, .. } => {
+            types::drop(cx, names, *if_exists, *cascade).await?;
+            "DROP TYPE".into()
         }
         Statement::CreateIndex(create) => {
             create_index(cx, create).await?;
@@ -224,6 +259,7 @@ fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlErro
     table.version += 1;
     table.settle();
     old.outdate(cx.txn, table.version, cx.ids.own)?;
+    users::settle_types(cx, table.id, &old.enumerations(), &table.enumerations())?;
     cx.clean = false;
     cx.deferred.refresh(&Arc::new(table.clone()));
     catalog::put_table(cx.txn, table)
@@ -241,6 +277,7 @@ async fn drop_table(
     foreign_keys::drop_references(cx, table, others, cascade).await?;
     sequences::drop_owned(cx, table, cascade).await?;
     table.outdate(cx.txn, SchemaVersion::GONE, cx.ids.own)?;
+    users::settle_types(cx, table.id, &table.enumerations(), &[])?;
     for index in table.primary.iter().chain(&table.indexes) {
         cx.txn.put(kv::name_key(&index.name), None)?;
     }

@@ -3,12 +3,28 @@
 
 use super::Ddl;
 use crate::catalog::{self, Object};
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::names;
 use crate::sequence;
 use meridian_txn::Lock;
 use sqlparser::ast::{self, CastKind, DataType, Expr, Value};
 use std::ops::ControlFlow;
+
+/// Says of a type that a stored expression cannot name why: its table has no column of the type.
+pub(super) fn foreign_type(error: SqlError, types: &[Enum]) -> SqlError {
+    let is_missing = |ty: &&Enum| {
+        let message = format!("type \"{}\" does not exist", ty.descriptor().name);
+        error.sqlstate == state::UNDEFINED_OBJECT && error.message == message
+    };
+    match types.iter().find(is_missing) {
+        Some(ty) => SqlError::unsupported(format!(
+            "the type {} in a stored expression of a table that has no column of it",
+            ty.shown()
+        )),
+        None => error,
+    }
+}
 
 /// Returns the text of an expression to be stored: sequences are named by their ids. Fails with
 /// 42P01 if there is none of a name.

@@ -1,20 +1,18 @@
 //! CREATE and DROP VIEW, and the part of views in changes of what they read.
 //!
-//! A row for each object that a view's query names leads back to the view. A change that the query
-//! would notice is refused, or drops the view with CASCADE.
+//! A change that the query of a view would notice is refused, or drops the view with CASCADE.
 
-use super::{Ddl, check_schema, depended_on, duplicate};
+use super::{Ddl, check_schema, depended_on, duplicate, users};
 use crate::bind::Objects;
 use crate::catalog::{self, ColumnDef, Object, Table};
 use crate::clauses;
 use crate::compile::{self, BoundView};
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
-use crate::kv;
 use crate::names;
 use crate::response::Column;
 use crate::types::Type;
 use crate::view::{self, View};
-use meridian_mvcc::KeyRange;
 use meridian_txn::{Lock, SchemaVersion};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -37,7 +35,7 @@ async fn named(cx: &mut Ddl<'_>, name: &str) -> Result<Option<Arc<View>>, SqlErr
 }
 
 /// Returns the view of an id, as it is now.
-async fn of_id(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Arc<View>>, SqlError> {
+pub(super) async fn of_id(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Arc<View>>, SqlError> {
     let cache = &cx.engine.cache;
     match catalog::object_by_id(cx.txn, cache, id, false, Lock::Exclusive).await? {
         Some(Object::View(view)) => Ok(Some(view)),
@@ -67,7 +65,7 @@ pub(super) async fn create(
         refuse_cycle(cx, old, &reads).await?;
         outdate(cx, old, old.version + 1).await?;
         for id in &old.reads {
-            cx.txn.put(kv::view_key(*id, old.id), None)?;
+            users::remove(cx, *id, old.id)?;
         }
     }
     let (id, version) = match &old {
@@ -76,9 +74,7 @@ pub(super) async fn create(
     };
     catalog::put_name(cx.txn, &name, id, id)?;
     for read in &reads {
-        cx.txn.put(kv::view_key(*read, id), Some(kv::to_value(Vec::new())))?;
-        // What it reads is there until this transaction has committed, under every protocol.
-        cx.txn.keep_range(KeyRange::point(kv::version_key(*read)));
+        users::add(cx, *read, id)?;
     }
     let view = View::new(id, name, version, columns, text, reads);
     catalog::put(cx.txn, &Object::View(Arc::new(view)))
@@ -118,8 +114,10 @@ fn columns(create: &ast::CreateView, bound: &[Column]) -> Result<Vec<ColumnDef>,
     }
     let mut columns = Vec::with_capacity(bound.len());
     for (at, column) in bound.iter().enumerate() {
-        if Type::with_modifier(column.ty.oid(), column.ty.modifier()) != Some(column.ty) {
-            let ty = column.ty;
+        let ty = column.ty;
+        let is_stored =
+            ty.enumeration().is_some() || Type::with_modifier(ty.oid(), ty.modifier()) == Some(ty);
+        if !is_stored {
             return Err(SqlError::unsupported(format!("a column of type {ty} in a view")));
         }
         let given = create.columns.get(at).map(|given| names::fold(&given.name));
@@ -228,36 +226,39 @@ pub(super) async fn drop(
     Ok(())
 }
 
-async fn remove(cx: &mut Ddl<'_>, view: &Arc<View>) -> Result<(), SqlError> {
+pub(super) async fn remove(cx: &mut Ddl<'_>, view: &Arc<View>) -> Result<(), SqlError> {
     outdate(cx, view, SchemaVersion::GONE).await?;
     for id in &view.reads {
-        cx.txn.put(kv::view_key(*id, view.id), None)?;
+        users::remove(cx, *id, view.id)?;
     }
     catalog::remove(cx.txn, &Object::View(view.clone()))
 }
 
-/// Returns the views whose queries name an object. No other appears until the transaction has
+/// Returns the views whose queries name a relation. No other appears until the transaction has
 /// ended.
-async fn readers(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<Arc<View>>, SqlError> {
-    let prefix = kv::views_prefix(id);
-    let range = kv::prefix_range(&prefix);
-    let (mut ids, mut rest) = (Vec::new(), Some(range.clone()));
-    while let Some(range) = rest {
-        let chunk = cx.txn.scan(&range, Lock::Shared, false, 1000).await?;
-        for (key, _) in &chunk.rows {
-            let id = key.0.get(prefix.len()..).and_then(|bytes| bytes.try_into().ok());
-            let id = id.ok_or_else(|| SqlError::corrupted("a view in the catalog"))?;
-            ids.push(u32::from_be_bytes(id));
-        }
-        rest = chunk.rest;
-    }
-    cx.txn.keep_range(range);
-    let mut views = Vec::with_capacity(ids.len());
-    for id in ids {
-        let missing = || SqlError::corrupted(format!("the view {id} is not there"));
-        views.push(of_id(cx, id).await?.ok_or_else(missing)?);
-    }
-    Ok(views)
+pub(super) async fn readers(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<Arc<View>>, SqlError> {
+    let views = users::of(cx, id).await?.into_iter().map(|user| match user {
+        Object::View(view) => Ok(view),
+        other => Err(SqlError::corrupted(format!("\"{}\" reads a relation", other.name()))),
+    });
+    views.collect()
+}
+
+/// Fails if the text of a view has no meaning any more.
+pub(super) async fn check(cx: &mut Ddl<'_>, view: &View) -> Result<(), SqlError> {
+    let parsed = view.parsed()?;
+    let bound = compile::view(cx.engine, cx.txn, &parsed, |_: &mut Objects| {}).await;
+    bound.map(|_| ()).map_err(SqlError::unplaced)
+}
+
+/// Gives the columns of a view a new version of their type.
+pub(super) async fn set_type(cx: &mut Ddl<'_>, old: &View, new: Enum) -> Result<(), SqlError> {
+    outdate(cx, old, old.version + 1).await?;
+    let mut columns = old.columns.clone();
+    columns.iter_mut().for_each(|column| column.ty = column.ty.with_version(new));
+    let (text, reads) = (old.text.clone(), old.reads.clone());
+    let view = View::new(old.id, old.name.clone(), old.version + 1, columns, text, reads);
+    catalog::put(cx.txn, &Object::View(Arc::new(view)))
 }
 
 /// Drops the views that read an object which is to be dropped, and those that read them. Without

@@ -122,8 +122,11 @@ fn constant(datum: &Datum) -> String {
         Datum::TimestampTz(_) => Type::TimestampTz,
         Datum::Interval(_) => Type::Interval,
         Datum::Uuid(_) => Type::Uuid,
+        Datum::Network(network) if network.is_cidr() => Type::Cidr,
+        Datum::Network(_) => Type::Inet,
         Datum::Json(_) => Type::Json,
         Datum::Jsonb(_) => Type::Jsonb,
+        Datum::Enum(value) => Type::Enum(value.type_of()),
         Datum::Object(_, name) => return format!("'{name}'"),
         Datum::Array(_) => return "'{…}'".to_owned(),
     };

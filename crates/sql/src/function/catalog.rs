@@ -88,11 +88,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     reads("pg_get_viewdef", &[INT4, INT4], A_TEXT, view_definition),
     reads("pg_get_viewdef", &[TEXT], A_TEXT, view_definition_of),
     reads("pg_get_viewdef", &[TEXT, BOOL], A_TEXT, view_definition_of),
+    reads("col_description", &[INT4, INT4], A_TEXT, column_comment),
+    reads("obj_description", &[INT4], A_TEXT, comment),
+    reads("obj_description", &[INT4, TEXT], A_TEXT, comment),
     reads("pg_table_is_visible", &[INT4], A_BOOL, is_visible),
     Function::new("current_schemas", &[BOOL], TEXTS, current_schemas).stable(),
     Function::new("current_setting", &[TEXT], A_TEXT, current_setting).stable(),
     Function::new("current_setting", &[TEXT, BOOL], A_TEXT, current_setting).stable(),
-    Function::new("format_type", &[INT4, INT4], A_TEXT, format_type).lenient().stable(),
+    reads("format_type", &[INT4, INT4], A_TEXT, format_type).lenient(),
     Function::new("pg_blocking_pids", &[INT4], OF_INT4, blocking_pids).volatile(),
     Function::new("pg_encoding_to_char", &[INT4], A_TEXT, encoding).stable(),
     Function::new("pg_get_expr", &[TEXT, INT4], A_TEXT, expression).stable(),
@@ -112,8 +115,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     never("pg_is_other_temp_schema"),
     never("pg_relation_is_publishable"),
     nothing("acldefault", A_TEXT),
-    nothing("col_description", A_TEXT),
-    nothing("obj_description", A_TEXT),
     nothing("shobj_description", A_TEXT),
     nothing("pg_get_function_arguments", A_TEXT),
     nothing("pg_get_function_identity_arguments", A_TEXT),
@@ -189,18 +190,18 @@ fn to_class(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, S
     })
 }
 
-fn type_(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+fn type_(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
     let by_name = |name: &str| {
         let missing = || missing("type", name.trim(), state::UNDEFINED_OBJECT);
-        system::type_written(name.trim()).ok_or_else(missing)
+        catalog.type_id(name.trim()).ok_or_else(missing)
     };
-    found(args, by_name, |oid| (oid != 0).then(|| system::format_type(oid.into(), None)))
+    found(args, by_name, |oid| (oid != 0).then(|| catalog.format_type(oid.into(), None)))
 }
 
-fn to_type(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
-    let oid = system::type_written(text_at(args, 0)?.trim());
+fn to_type(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let oid = catalog.type_id(text_at(args, 0)?.trim());
     Ok(oid.map_or(Datum::Null, |oid| {
-        Datum::Object(oid, system::format_type(oid.into(), None).into())
+        Datum::Object(oid, catalog.format_type(oid.into(), None).into())
     }))
 }
 
@@ -265,6 +266,17 @@ fn view_definition_of(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Resul
     some(catalog.view_definition(id.into()))
 }
 
+fn comment(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let class = args.get(1).map(|_| text_at(args, 1)).transpose()?;
+    some(catalog.comment(whole_at(args, 0)?, 0, class).map(str::to_owned))
+}
+
+fn column_comment(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let column = whole_at(args, 1)?;
+    let of_column = catalog.comment(whole_at(args, 0)?, column, None).filter(|_| column > 0);
+    some(of_column.map(str::to_owned))
+}
+
 fn is_visible(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
     Ok(Datum::Bool(catalog.is_visible(whole_at(args, 0)?)))
 }
@@ -290,9 +302,9 @@ fn current_setting(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError>
     Err(SqlError::new(state::UNDEFINED_OBJECT, message))
 }
 
-fn format_type(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn format_type(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
     let Some(oid) = args[0].as_i64() else { return Ok(Datum::Null) };
-    Ok(Datum::text(system::format_type(oid, args[1].as_i64())))
+    Ok(Datum::text(catalog.format_type(oid, args[1].as_i64())))
 }
 
 fn blocking_pids(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

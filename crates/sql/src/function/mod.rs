@@ -10,8 +10,10 @@ mod array;
 mod catalog;
 mod conditional;
 mod encode;
+mod enumeration;
 mod json;
 mod math;
+mod network;
 mod pattern;
 mod regexp;
 mod resolve;
@@ -24,6 +26,7 @@ mod to_char;
 mod trigonometry;
 
 pub(crate) use catalog::PG_TYPEOF;
+pub(crate) use enumeration::{ENUM_END, ENUM_RANGE};
 pub(crate) use json::{ROW_AS_JSON, makes_json, takes_rows};
 pub(crate) use pattern::{like, like_range};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
@@ -269,12 +272,14 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 13] = [
+const ALL: [&[Function]; 15] = [
     array::FUNCTIONS,
     catalog::FUNCTIONS,
     conditional::FUNCTIONS,
     math::FUNCTIONS,
     encode::FUNCTIONS,
+    enumeration::FUNCTIONS,
+    network::FUNCTIONS,
     pattern::FUNCTIONS,
     regexp::FUNCTIONS,
     sequence::FUNCTIONS,
@@ -312,6 +317,8 @@ pub(crate) mod of {
     pub(crate) const INT8: Param = Param::Of(Type::Int8);
     pub(crate) const NUMERIC: Param = Param::Of(Type::Numeric(None));
     pub(crate) const TEXT: Param = Param::Of(Type::Text);
+    pub(crate) const INET: Param = Param::Of(Type::Inet);
+    pub(crate) const CIDR: Param = Param::Of(Type::Cidr);
     pub(crate) const INTERVAL: Param = Param::Of(Type::Interval);
     pub(crate) const TIME: Param = Param::Of(Type::Time);
     pub(crate) const TIMESTAMP: Param = Param::Of(Type::Timestamp);
@@ -329,6 +336,8 @@ pub(crate) mod of {
     pub(crate) const A_TIME: Out = Out::Of(Type::Time);
     pub(crate) const A_TIMESTAMP: Out = Out::Of(Type::Timestamp);
     pub(crate) const A_TIMESTAMPTZ: Out = Out::Of(Type::TimestampTz);
+    pub(crate) const AN_INET: Out = Out::Of(Type::Inet);
+    pub(crate) const A_CIDR: Out = Out::Of(Type::Cidr);
     pub(crate) const AN_INTERVAL: Out = Out::Of(Type::Interval);
     pub(crate) const A_UUID: Out = Out::Of(Type::Uuid);
 }

@@ -28,7 +28,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// The result of `version()`.
-const VERSION: &str = concat!("PostgreSQL 16.0 (Meridian ", env!("CARGO_PKG_VERSION"), ")");
+const VERSION: &str = concat!("PostgreSQL 15.0 (Meridian ", env!("CARGO_PKG_VERSION"), ")");
 
 fn version(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::text(VERSION))

@@ -2,7 +2,7 @@
 
 use super::of::*;
 use super::time::shifted;
-use super::{Function, Rows, decimal_at, whole_at, wrong_type};
+use super::{Function, Param, Rows, array_at, decimal_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -11,6 +11,8 @@ use crate::types::Type;
 use rust_decimal::Decimal;
 
 pub(super) const FUNCTIONS: &[Function] = &[
+    Function::set("pg_options_to_table", &[Param::Of(Type::Text.array())], A_TEXT, options)
+        .columns(&[("option_name", Type::Text), ("option_value", Type::Text)]),
     Function::set("generate_series", &[INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),
     Function::set("generate_series", &[INT4, INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),
     Function::set("generate_series", &[INT8, INT8], AN_INT8, |a, _| integers(a, Type::Int8)),
@@ -46,6 +48,20 @@ fn integers(args: &[Datum], ty: Type) -> Result<Rows, SqlError> {
     let next = move |n: &i64| n.checked_add(step);
     let series = std::iter::successors(Some(first), next).take_while(is_in);
     Ok(Box::new(series.map(move |n| Ok(vec![number::integer(ty, n.into())?]))))
+}
+
+/// The names and values of options, `name=value`.
+fn options(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
+    let option = |datum: &Datum| {
+        let text = datum.to_text(Type::Text)?;
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Datum::text(value)),
+            None => (&*text, Datum::Null),
+        };
+        Some(Ok(vec![Datum::text(name), value]))
+    };
+    let rows: Vec<_> = array_at(args, 0)?.values().iter().filter_map(option).collect();
+    Ok(Box::new(rows.into_iter()))
 }
 
 /// The numerics from a first to a last one.

@@ -142,7 +142,7 @@ impl<'t> Reader<'t> {
         let rest = self.tokens[self.at..].to_vec();
         let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest);
         let ty = parser.parse_data_type().map_err(|_| self.wrong())?;
-        let ty = names::data_type(&ty)?;
+        let ty = names::data_type(&ty, &[])?;
         self.at += parser.index();
         Ok(ty)
     }

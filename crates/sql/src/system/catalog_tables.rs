@@ -1,11 +1,12 @@
 //! The rows of `pg_catalog`.
 
+use super::dependencies::default_id;
 use super::describe::{default_of, index_definition};
-use super::sequences::default_id;
 use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer};
 use crate::array::Array;
 use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datum::Datum;
+use crate::enumeration::Enum;
 use crate::index::Index;
 use crate::names;
 use crate::parse;
@@ -29,6 +30,8 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (26, "oid", 4, "b", "N"),
     (701, "float8", 8, "b", "N"),
     (114, "json", -1, "b", "U"),
+    (650, "cidr", -1, "b", "I"),
+    (869, "inet", -1, "b", "I"),
     (705, "unknown", -2, "p", "X"),
     (1042, "bpchar", -1, "b", "S"),
     (1043, "varchar", -1, "b", "S"),
@@ -43,14 +46,16 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
 ];
 
 /// Returns the type that a text names, as SQL writes it: `character varying(3)`, `int[]`.
-pub(crate) fn type_written(text: &str) -> Option<u32> {
+pub(crate) fn type_written(text: &str, types: &[Enum]) -> Option<u32> {
     let written = (text.len() <= LONGEST_TYPE).then(|| parse::data_type(text)).flatten();
-    match written? {
+    let written = written?;
+    match &written {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let last = name.0.last().and_then(|part| part.as_ident())?;
             type_named(&names::fold(last))
+                .or_else(|| names::data_type(&written, types).ok().map(Type::oid))
         }
-        other => names::data_type(&other).ok().map(Type::oid),
+        other => names::data_type(other, types).ok().map(Type::oid),
     }
 }
 
@@ -61,6 +66,10 @@ pub(crate) fn type_name(ty: Type) -> String {
         found.unwrap_or(ty.name())
     };
     match ty {
+        Type::Enum(of) => of.descriptor().name.clone(),
+        Type::Array(element) if let Type::Enum(of) = element.ty() => {
+            format!("_{}", of.descriptor().name)
+        }
         Type::Array(element) => format!("_{}", of(element.ty())),
         ty => of(ty).to_owned(),
     }
@@ -95,6 +104,8 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "pg_constraint" => constraint,
         "pg_database" => database,
         "pg_db_role_setting" => db_role_setting,
+        "pg_description" => description,
+        "pg_enum" => enumeration,
         "pg_index" => index,
         "pg_indexes" => indexes,
         "pg_namespace" => namespace,
@@ -156,13 +167,18 @@ fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
+/// Returns PostgreSQL's kind of storage of a type: it has no meaning here, and tools compare it.
+fn storage(oid: u32, length: i32) -> &'static str {
+    const ADDRESSES: [u32; 2] = [Type::Inet.oid(), Type::Cidr.oid()];
+    match length {
+        0.. => "p",
+        _ if oid == Type::Numeric(None).oid() || ADDRESSES.contains(&oid) => "m",
+        _ => "x",
+    }
+}
+
 /// Writes a table's `own` column, or one of an index.
 fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: &ColumnDef) {
-    let storage = match column.ty {
-        Type::Numeric(_) => "m",
-        ty if ty.length() < 0 => "x",
-        _ => "p",
-    };
     let identity = match column.identity.filter(|_| own) {
         Some(Identity::Always) => "a",
         Some(Identity::ByDefault) => "d",
@@ -181,7 +197,7 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ("atttypmod", column.ty.modifier().into()),
         ("attbyval", (1..=8).contains(&column.ty.length()).into()),
         ("attalign", "i".into()),
-        ("attstorage", storage.into()),
+        ("attstorage", storage(column.ty.oid(), column.ty.length().into()).into()),
         ("attnotnull", (own && column.not_null).into()),
         ("atthasdef", (own && column.default.is_some() && column.identity.is_none()).into()),
         ("attidentity", identity.into()),
@@ -375,7 +391,7 @@ fn database(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 /// The operator classes of indexes: object id, name, type and family.
-const OPCLASSES: [(i32, &str, u32, u32); 18] = [
+const OPCLASSES: [(i32, &str, u32, u32); 20] = [
     (1978, "int4_ops", 23, 1976),
     (1979, "int2_ops", 21, 1976),
     (3122, "date_ops", 1082, 434),
@@ -389,14 +405,18 @@ const OPCLASSES: [(i32, &str, u32, u32); 18] = [
     (10003, "bool_ops", 16, 424),
     (10004, "bpchar_ops", 1042, 426),
     (10006, "bytea_ops", 17, 428),
+    (10015, "inet_ops", 869, 1974),
     (10022, "interval_ops", 1186, 1982),
     (10038, "time_ops", 1083, 1996),
     (10044, "varchar_ops", 25, 1994),
     (10065, "uuid_ops", 2950, 2968),
+    (10069, "enum_ops", ANY_ENUM, 3522),
     (10088, "jsonb_ops", 3802, 4033),
 ];
 /// The type `anyarray`.
 const ANY_ARRAY: u32 = 2277;
+/// The type `anyenum`.
+const ANY_ENUM: u32 = 3500;
 /// The class that takes texts of limited length, and is no type's own.
 const VARCHAR_OPS: &str = "varchar_ops";
 
@@ -404,6 +424,8 @@ const VARCHAR_OPS: &str = "varchar_ops";
 fn class_of(ty: Type) -> i32 {
     let oid = match ty {
         Type::Array(_) => ANY_ARRAY,
+        Type::Enum(_) => ANY_ENUM,
+        Type::Cidr => Type::Inet.oid(),
         ty => ty.base().oid(),
     };
     let found = OPCLASSES.iter().find(|(_, _, of, _)| *of == oid);
@@ -550,7 +572,35 @@ fn tablespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     out.row(&[("oid", 1663.into()), ("spcname", "pg_default".into()), ("spcowner", OWNER.into())]);
 }
 
-fn types(_: &SystemContext<'_>, out: &mut Writer<'_>) {
+/// The comments on objects.
+fn description(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for (id, comments) in &context.catalog.comments {
+        for (column, text) in comments.iter() {
+            out.row(&[
+                ("objoid", (*id).into()),
+                ("classoid", context.catalog.class_of(*id).0.into()),
+                ("objsubid", column.into()),
+                ("description", text.into()),
+            ]);
+        }
+    }
+}
+
+/// The labels of enum types.
+fn enumeration(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for ty in &context.catalog.types {
+        for (at, label) in ty.descriptor().labels.iter().enumerate() {
+            out.row(&[
+                ("oid", default_id(ty.id(), at).into()),
+                ("enumtypid", ty.id().into()),
+                ("enumsortorder", (at as i64 + 1).into()),
+                ("enumlabel", label.name.as_str().into()),
+            ]);
+        }
+    }
+}
+
+fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let array_of =
         |oid: u32| ARRAYS.iter().find(|(of, ..)| *of == oid).map_or(0, |(_, array, _)| *array);
     let mut one =
@@ -569,6 +619,7 @@ fn types(_: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("typdelim", ",".into()),
                 ("typelem", element.into()),
                 ("typarray", array_of(oid).into()),
+                ("typstorage", storage(oid, length).into()),
                 ("typtypmod", (-1).into()),
                 ("typcollation", if text { DEFAULT_COLLATION.into() } else { 0.into() }),
             ]);
@@ -580,6 +631,30 @@ fn types(_: &SystemContext<'_>, out: &mut Writer<'_>) {
         if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| *oid == of) {
             one(array, format!("_{name}").into(), -1, "b", "A", of);
         }
+    }
+    for ty in &context.catalog.types {
+        let name = &ty.descriptor().name;
+        let mut one = |oid: u32, name: &str, length: i32, (kind, category): (&str, &str), ids| {
+            let (element, array): (u32, u32) = ids;
+            out.row(&[
+                ("oid", oid.into()),
+                ("typname", name.into()),
+                ("typnamespace", PUBLIC.into()),
+                ("typowner", OWNER.into()),
+                ("typlen", length.into()),
+                ("typbyval", (length > 0).into()),
+                ("typtype", kind.into()),
+                ("typcategory", category.into()),
+                ("typisdefined", true.into()),
+                ("typdelim", ",".into()),
+                ("typelem", element.into()),
+                ("typarray", array.into()),
+                ("typstorage", storage(oid, length).into()),
+                ("typtypmod", (-1).into()),
+            ]);
+        };
+        one(ty.id(), name, 4, ("e", "E"), (0, ty.array_id()));
+        one(ty.array_id(), &format!("_{name}"), -1, ("b", "A"), (ty.id(), 0));
     }
 }
 

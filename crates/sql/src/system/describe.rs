@@ -1,13 +1,16 @@
 //! PostgreSQL's functions that describe tables, indexes and types: `format_type`, `pg_get_indexdef`
 //! and others.
 
-use crate::catalog::{ColumnDef, Table};
+use super::{PUBLIC, type_written};
+use crate::catalog::{ColumnDef, Comments, Table};
 use crate::constraint::ForeignKey;
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
 use crate::sequence::{self, Sequence};
 use crate::types::Type;
 use crate::view::View;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The objects of a database as one transaction sees them.
@@ -19,6 +22,10 @@ pub struct Catalog {
     pub(crate) sequences: Vec<Arc<Sequence>>,
     /// The views, ordered by name.
     pub(crate) views: Vec<Arc<View>>,
+    /// The enum types, ordered by name.
+    pub(crate) types: Vec<Enum>,
+    /// The comments on objects, by the objects' ids.
+    pub(crate) comments: BTreeMap<u32, Comments>,
 }
 
 /// The key words that PostgreSQL quotes as names.
@@ -58,6 +65,44 @@ impl Catalog {
 
     pub(crate) fn view(&self, id: i64) -> Option<&Arc<View>> {
         self.views.iter().find(|view| i64::from(view.id) == id)
+    }
+
+    /// Returns the comment on an object, or on a column, counted from 1. `class` is the catalog
+    /// that lists the object, if it is given.
+    pub(crate) fn comment(&self, id: i64, column: i64, class: Option<&str>) -> Option<&str> {
+        let id = u32::try_from(id).ok()?;
+        let comments = self.comments.get(&id)?;
+        if class.is_some_and(|class| class != self.class_of(id).1) {
+            return None;
+        }
+        comments.get(u32::try_from(column).ok()?)
+    }
+
+    /// Returns the catalog that lists an object with comments: its id and its name.
+    pub(super) fn class_of(&self, id: u32) -> (u32, &'static str) {
+        match id {
+            PUBLIC => (2615, "pg_namespace"),
+            id if self.types.iter().any(|ty| ty.id() == id) => (1247, "pg_type"),
+            _ => (1259, "pg_class"),
+        }
+    }
+
+    /// Returns the name of a type, as `format_type` does.
+    pub(crate) fn format_type(&self, oid: i64, modifier: Option<i64>) -> String {
+        for ty in &self.types {
+            if i64::from(ty.id()) == oid {
+                return ty.shown().to_owned();
+            }
+            if i64::from(ty.array_id()) == oid {
+                return ty.shown_array().to_owned();
+            }
+        }
+        format_type(oid, modifier)
+    }
+
+    /// Returns the id of a type, by its name as SQL writes it.
+    pub(crate) fn type_id(&self, written: &str) -> Option<u32> {
+        type_written(written, &self.types)
     }
 
     /// Returns the query of a view, as `pg_get_viewdef` does.
@@ -275,7 +320,7 @@ impl Type {
     }
 }
 
-/// Implements `format_type`.
+/// Implements `format_type` of the types that every database has.
 pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
     let name = match oid {
         0 => return "-".into(),

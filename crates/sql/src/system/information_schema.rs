@@ -95,7 +95,12 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::Date => Some(0),
                 _ => None,
             };
-            let is_array = matches!(column.ty, Type::Array(_));
+            let data_type = match column.ty {
+                Type::Array(_) => "ARRAY",
+                Type::Enum(_) => "USER-DEFINED",
+                ty => ty.name(),
+            };
+            let is_own = column.ty.enumeration().is_some();
             let identity = column.identity.and_then(|_| {
                 let is_its = |owner: Owner| {
                     owner.is_identity && owner.table == table.id && owner.column as usize == at
@@ -111,14 +116,14 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("ordinal_position", (at as i32 + 1).into()),
                 ("column_default", default_of(context.catalog, column).into()),
                 ("is_nullable", (!column.not_null).into()),
-                ("data_type", if is_array { "ARRAY" } else { column.ty.name() }.into()),
+                ("data_type", data_type.into()),
                 ("character_maximum_length", length.into()),
                 ("numeric_precision", precision.into()),
                 ("numeric_precision_radix", radix.into()),
                 ("numeric_scale", scale.into()),
                 ("datetime_precision", datetime.into()),
                 ("udt_catalog", database.into()),
-                ("udt_schema", "pg_catalog".into()),
+                ("udt_schema", if is_own { "public" } else { "pg_catalog" }.into()),
                 ("udt_name", type_name(column.ty).into()),
                 ("dtd_identifier", (at + 1).to_string().into()),
                 ("is_self_referencing", false.into()),

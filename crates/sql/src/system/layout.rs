@@ -10,6 +10,19 @@ pub(super) type Layout = (&'static str, &'static str, u32, &'static str);
 
 pub(super) const LAYOUTS: &[Layout] = &[
     ("pg_catalog", "pg_am", 2601, "oid:o amname:t amhandler:o amtype:t"),
+    (
+        "pg_catalog",
+        "pg_amop",
+        2602,
+        "oid:o amopfamily:o amoplefttype:o amoprighttype:o amopstrategy:s amoppurpose:t amopopr:o amopmethod:o \
+         amopsortfamily:o",
+    ),
+    (
+        "pg_catalog",
+        "pg_amproc",
+        2603,
+        "oid:o amprocfamily:o amproclefttype:o amprocrighttype:o amprocnum:s amproc:o",
+    ),
     ("pg_catalog", "pg_attrdef", 2604, "oid:o adrelid:o adnum:s adbin:t"),
     (
         "pg_catalog",
@@ -137,6 +150,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         2612,
         "oid:o lanname:t lanowner:o lanispl:b lanpltrusted:b lanplcallfoid:o laninline:o lanvalidator:o lanacl:T?",
     ),
+    ("pg_catalog", "pg_largeobject_metadata", 2995, "oid:o lomowner:o lomacl:T?"),
     (
         "pg_catalog",
         "pg_locks",
@@ -216,6 +230,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
     ),
     (
         "pg_catalog",
+        "pg_seclabels",
+        12099,
+        "objoid:o? classoid:o? objsubid:i? objtype:t? objnamespace:o? objname:t? provider:t? label:t?",
+    ),
+    (
+        "pg_catalog",
         "pg_sequence",
         2224,
         "seqrelid:o seqtypid:o seqstart:l seqincrement:l seqmax:l seqmin:l seqcache:l seqcycle:b",
@@ -248,6 +268,13 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_statistic_ext",
         3381,
         "oid:o stxrelid:o stxname:t stxnamespace:o stxowner:o stxstattarget:i stxkeys:v stxkind:T stxexprs:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_subscription",
+        6100,
+        "oid:o subdbid:o subskiplsn:t subname:t subowner:o subenabled:b subbinary:b substream:b subtwophasestate:t \
+         subdisableonerr:b subconninfo:t subslotname:t? subsynccommit:t subpublications:T",
     ),
     (
         "pg_catalog",

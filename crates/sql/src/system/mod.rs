@@ -18,6 +18,7 @@
 mod activity;
 mod catalog_tables;
 mod clock;
+mod dependencies;
 mod describe;
 mod information_schema;
 mod layout;
@@ -34,7 +35,7 @@ pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
 pub use shards::ShardFact;
 
-use crate::catalog::{ColumnDef, Object, Table};
+use crate::catalog::{ColumnDef, Comments, Object, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Facts;
@@ -48,7 +49,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 /// The first id of users' tables.
-const FIRST_USER_ID: u32 = 16384;
+pub(crate) const FIRST_USER_ID: u32 = 16384;
 
 pub(crate) const PG_CATALOG: u32 = 11;
 pub(crate) const PUBLIC: u32 = 2200;
@@ -119,6 +120,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| information_schema::rows_of(&table.name))
         .or_else(|| activity::rows_of(&table.name))
         .or_else(|| clock::rows_of(&table.name))
+        .or_else(|| dependencies::rows_of(&table.name))
         .or_else(|| sequences::rows_of(&table.name))
         .or_else(|| shards::rows_of(&table.name))
 }
@@ -281,22 +283,29 @@ pub(crate) async fn rows(
 
 /// Loads every object as a transaction sees it, ordered by name.
 pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
-    let (mut tables, mut sequences, mut views) =
-        (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut tables, mut sequences) = (BTreeMap::new(), BTreeMap::new());
+    let (mut views, mut types) = (BTreeMap::new(), BTreeMap::new());
+    let mut comments = BTreeMap::new();
     let mut rest = Some(kv::prefix_range(&kv::DESCRIPTORS));
     while let Some(range) = rest {
         let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
-        for (_, value) in &chunk.rows {
+        for (key, value) in &chunk.rows {
+            if let Some((id, true)) = kv::described(key) {
+                comments.insert(id, Comments::decode(value)?);
+                continue;
+            }
             match Object::decode(value)? {
                 Object::Table(table) => drop(tables.insert(table.name.clone(), table)),
                 Object::Sequence(it) => drop(sequences.insert(it.name.clone(), it)),
                 Object::View(view) => drop(views.insert(view.name.clone(), view)),
+                Object::Enum(ty) => drop(types.insert(ty.descriptor().name.clone(), ty)),
             }
         }
         rest = chunk.rest;
     }
     let (tables, sequences) = (tables.into_values().collect(), sequences.into_values().collect());
-    Ok(Catalog { tables, sequences, views: views.into_values().collect() })
+    let (views, types) = (views.into_values().collect(), types.into_values().collect());
+    Ok(Catalog { tables, sequences, views, types, comments })
 }
 
 #[cfg(test)]

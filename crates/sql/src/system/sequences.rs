@@ -1,53 +1,15 @@
-//! The rows about sequences, and what depends on them.
+//! The rows about sequences.
 
 use super::{Rows, SystemContext, Writer};
 use crate::sequence::Sequence;
 
-/// The ids of `pg_class` and `pg_attrdef`, by which `pg_depend` names the tables of objects.
-const CLASS: u32 = 1259;
-const ATTRDEF: u32 = 2604;
-
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
     Some(match name {
-        "pg_depend" => depend,
         "pg_sequence" => sequence,
         "pg_sequences" => sequences,
         "sequences" => of_standard,
         _ => return None,
     })
-}
-
-/// Returns the id of a column's default in `pg_attrdef`.
-pub(super) fn default_id(table: u32, column: usize) -> i32 {
-    table as i32 ^ (column as i32 + 1) << 20
-}
-
-/// The dependencies of columns' sequences, and of the defaults that take their values.
-fn depend(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for sequence in &context.catalog.sequences {
-        if let Some(owner) = sequence.owner {
-            out.row(&[
-                ("classid", CLASS.into()),
-                ("objid", sequence.id.into()),
-                ("refclassid", CLASS.into()),
-                ("refobjid", owner.table.into()),
-                ("refobjsubid", (owner.column as i32 + 1).into()),
-                ("deptype", if owner.is_identity { "i" } else { "a" }.into()),
-            ]);
-        }
-        for table in &context.catalog.tables {
-            let defaults = table.defaults_with(sequence.id);
-            for column in defaults.filter(|column| table.columns[*column].identity.is_none()) {
-                out.row(&[
-                    ("classid", ATTRDEF.into()),
-                    ("objid", default_id(table.id, column).into()),
-                    ("refclassid", CLASS.into()),
-                    ("refobjid", sequence.id.into()),
-                    ("deptype", "n".into()),
-                ]);
-            }
-        }
-    }
 }
 
 fn sequence(context: &SystemContext<'_>, out: &mut Writer<'_>) {

@@ -17,7 +17,8 @@ pub(crate) struct Uses {
     queries: BTreeMap<Option<u32>, (usize, Vec<u32>)>,
     /// The levels of the deepest views inside each other.
     pub(crate) levels: usize,
-    /// The views that read no table: no shard tells that they have changed.
+    /// The views that read no table, and the types that no column has: no shard tells that they
+    /// have changed.
     pub(crate) unread: Vec<Planned>,
 }
 

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod constraints;
+mod enums;
 mod sequences;
 
 use common::{prepared, run, session, session_of};

@@ -1,0 +1,195 @@
+//! PREPARE and EXECUTE: the prepared statements of the wire protocol, by SQL.
+
+use crate::bind::Binder;
+use crate::cast;
+use crate::clauses;
+use crate::compile::{self, Compiled, Plan};
+use crate::datetime;
+use crate::datum::Datum;
+use crate::enumeration::Enum;
+use crate::error::{SqlError, state};
+use crate::expr::{Expr, Scope};
+use crate::names;
+use crate::parse::Parsed;
+use crate::response::Response;
+use crate::run::Portal;
+use crate::session::{Prepared, Session};
+use crate::stack;
+use crate::type_names;
+use crate::types::Type;
+use meridian_txn::{Begin, Mode, ReadAt};
+use sqlparser::ast::{self, Statement};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Returns the name and the arguments of EXECUTE. Fails with 0A000 for what is not built.
+pub(crate) fn executed(statement: &Statement) -> Result<(String, &[ast::Expr]), SqlError> {
+    let Statement::Execute {
+        name: Some(name),
+        parameters,
+        has_parentheses,
+        immediate,
+        into,
+        using,
+        output,
+        default,
+    } = statement
+    else {
+        return Err(SqlError::unsupported("this form of EXECUTE"));
+    };
+    let is_other = *immediate || !into.is_empty() || !using.is_empty() || *output || *default;
+    clauses::refuse(&[(is_other, "EXECUTE of another dialect")])?;
+    match name.0.as_slice() {
+        [ast::ObjectNamePart::Identifier(ident)] if *has_parentheses || parameters.is_empty() => {
+            Ok((names::fold(ident), parameters))
+        }
+        _ => {
+            Err(SqlError::new(state::SYNTAX, "EXECUTE takes a name, and arguments in parentheses"))
+        }
+    }
+}
+
+impl Session {
+    /// Runs PREPARE.
+    pub(crate) async fn prepare(&mut self, compiled: &Compiled) -> Result<Response, SqlError> {
+        let Statement::Prepare { name, data_types, statement } = &compiled.source.statement else {
+            return Err(SqlError::unsupported("this form of PREPARE"));
+        };
+        let name = names::fold(name);
+        self.refuse_prepared(&name)?;
+        let is_of_rows = matches!(
+            **statement,
+            Statement::Query(_)
+                | Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+        );
+        if !is_of_rows {
+            let what = "PREPARE of anything but SELECT, VALUES, INSERT, UPDATE and DELETE";
+            return Err(SqlError::unsupported(what));
+        }
+        let named = data_types.iter().filter_map(names::enumeration).collect();
+        let types = compile::enums_for(&self.engine.clone(), self.work.as_mut(), named).await?;
+        let declared =
+            data_types.iter().map(|ty| Ok(Some(names::data_type(ty, &types)?.unlimited())));
+        let declared: Arc<[_]> = declared.collect::<Result<_, SqlError>>()?;
+        let mut parsed = Parsed::clone(&compiled.source);
+        parsed.statement = Statement::clone(statement);
+        let sql = Arc::from(statement.to_string());
+        let inner = self.compile(Arc::new(parsed), declared).await?;
+        self.prepared.insert(name, Prepared { sql, compiled: Some(inner) });
+        Ok(Response::Complete("PREPARE".into()))
+    }
+
+    /// Runs EXECUTE: its portal becomes one of the prepared statement.
+    pub(crate) async fn execute_prepared(
+        &mut self,
+        portal: &mut Portal,
+        compiled: &Compiled,
+        max: usize,
+    ) -> Result<Response, SqlError> {
+        let (name, given) = executed(&compiled.source.statement)?;
+        let Some(mut inner) = self.find(&name)?.compiled.clone() else {
+            return Ok(Response::Empty);
+        };
+        // Among others, EXECUTE itself can be prepared by a client.
+        let is_of_rows = matches!(
+            inner.plan,
+            Plan::Query(_) | Plan::Insert(_) | Plan::Change(_) | Plan::Explain { .. }
+        );
+        if !is_of_rows {
+            return Err(SqlError::unsupported("EXECUTE of a statement that is no query or change"));
+        }
+        if given.len() != inner.params.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+            let (wanted, given) = (inner.params.len(), given.len());
+            return Err(SqlError::new(state::SYNTAX, message)
+                .detail(format!("Expected {wanted} parameters but got {given}.")));
+        }
+        let named = type_names::in_statement(&compiled.source.statement);
+        let types = compile::enums_for(&self.engine.clone(), self.work.as_mut(), named).await?;
+        let mut params = self.arguments(given, &inner.params, &types).await;
+        let is_bad = params.as_ref().is_err_and(|error| error.sqlstate == state::BAD_TEXT);
+        if is_bad && self.renew(&name).await? {
+            inner = self.find(&name)?.compiled.clone().unwrap_or(inner);
+            params = self.arguments(given, &inner.params, &types).await;
+        }
+        let params = params?;
+        *portal = Portal::of_statement(&name, Some(inner.clone()), params.into());
+        self.deepen(inner.levels);
+        let ran = stack::run_if_deep(inner.levels, || self.run_boxed(portal, max)).await;
+        // Its places are those of the text of PREPARE.
+        let response = ran.map_err(SqlError::unplaced)?;
+        self.keep_plan(portal);
+        Ok(response)
+    }
+
+    /// Runs a portal inside the run of another one, and hides that from the compiler.
+    fn run_boxed<'a>(
+        &'a mut self,
+        portal: &'a mut Portal,
+        max: usize,
+    ) -> Pin<Box<dyn Future<Output = Result<Response, SqlError>> + Send + 'a>> {
+        Box::pin(self.run(portal, max))
+    }
+
+    /// Plans a prepared statement for the newest versions of its parameters' enum types: a client
+    /// may send labels that are newer than the plan. Returns false if the plan has them.
+    pub async fn renew(&mut self, name: &str) -> Result<bool, SqlError> {
+        let Some(old) = self.find(name)?.compiled.clone() else { return Ok(false) };
+        let types: Vec<Enum> = old.params.iter().filter_map(|ty| ty.enumeration()).collect();
+        let newest = compile::newest(&self.engine.clone(), self.work.as_mut(), &types).await?;
+        if types.iter().zip(&newest).all(|(old, new)| old.planned() == new.planned()) {
+            return Ok(false);
+        }
+        let renewed = |ty: &Type| newest.iter().fold(*ty, |ty, new| ty.with_version(*new));
+        let declared = old.params.iter().map(|ty| Some(renewed(ty))).collect();
+        let compiled = self.compile(old.source.clone(), declared).await?;
+        if let Some(prepared) = self.prepared.get_mut(name) {
+            prepared.compiled = Some(compiled);
+        }
+        Ok(true)
+    }
+
+    /// Returns the values of EXECUTE's arguments.
+    async fn arguments(
+        &mut self,
+        given: &[ast::Expr],
+        types: &[Type],
+        named: &[Enum],
+    ) -> Result<Vec<Datum>, SqlError> {
+        let mut binder = Binder::new(&[]);
+        binder.types = named.to_vec();
+        binder.begin_clause("EXECUTE parameters", false);
+        let mut exprs = Vec::with_capacity(given.len());
+        for (at, (expr, ty)) in given.iter().zip(types).enumerate() {
+            let bound = binder.bind(expr)?;
+            if let Some(from) = bound.ty
+                && !cast::is_assignable(from, *ty)
+            {
+                let (number, from, to) = (at + 1, from.name(), ty.name());
+                let message = format!(
+                    "parameter ${number} of type {from} cannot be coerced to the expected type {to}"
+                );
+                return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                    .at(names::expr_position(expr))
+                    .hint("You will need to rewrite or cast the expression."));
+            }
+            exprs.push(binder.coerce(bound, *ty, false)?);
+        }
+        let is_constant = |expr: &Expr| matches!(expr, Expr::Const(_));
+        let began = self.work.as_ref().map(|work| work.txn.began().earliest);
+        let now_us = match began {
+            _ if exprs.iter().all(is_constant) => 0,
+            Some(earliest) => datetime::from_unix_ns(earliest),
+            None => {
+                let how = Begin::new(Mode::ReadOnly(ReadAt::Now));
+                let began = self.engine.database().begin(how).await?.began();
+                datetime::from_unix_ns(began.earliest)
+            }
+        };
+        let session = &self.facts;
+        let scope = Scope { params: &[], now_us, session, catalog: None, effects: None };
+        exprs.iter().map(|expr| expr.eval(&[], &scope)).collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! The rows about what needs which object: tools that write out a database go by their order.
+
+use super::{Rows, SystemContext, Writer};
+
+/// The ids of the catalogs by which `pg_depend` names objects.
+const CLASS: u32 = 1259;
+const ATTRDEF: u32 = 2604;
+const REWRITE: u32 = 2618;
+const TYPE: u32 = 1247;
+
+pub(super) fn rows_of(name: &str) -> Option<Rows> {
+    Some(match name {
+        "pg_depend" => depend,
+        "pg_rewrite" => rewrite,
+        _ => return None,
+    })
+}
+
+/// Returns the id of a column's default in `pg_attrdef`.
+pub(super) fn default_id(table: u32, column: usize) -> i32 {
+    table as i32 ^ (column as i32 + 1) << 20
+}
+
+fn depend(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    of_sequences(context, out);
+    of_views(context, out);
+}
+
+/// The dependencies of columns' sequences, and of the defaults that take their values.
+fn of_sequences(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for sequence in &context.catalog.sequences {
+        if let Some(owner) = sequence.owner {
+            out.row(&[
+                ("classid", CLASS.into()),
+                ("objid", sequence.id.into()),
+                ("refclassid", CLASS.into()),
+                ("refobjid", owner.table.into()),
+                ("refobjsubid", (owner.column as i32 + 1).into()),
+                ("deptype", if owner.is_identity { "i" } else { "a" }.into()),
+            ]);
+        }
+        for table in &context.catalog.tables {
+            let defaults = table.defaults_with(sequence.id);
+            for column in defaults.filter(|column| table.columns[*column].identity.is_none()) {
+                out.row(&[
+                    ("classid", ATTRDEF.into()),
+                    ("objid", default_id(table.id, column).into()),
+                    ("refclassid", CLASS.into()),
+                    ("refobjid", sequence.id.into()),
+                    ("deptype", "n".into()),
+                ]);
+            }
+        }
+    }
+}
+
+/// The dependencies of views: PostgreSQL's are those of a rule that belongs to the view.
+fn of_views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for view in &context.catalog.views {
+        let rule = default_id(view.id, 0);
+        let mut needs = |class: u32, id: u32, kind: &str| {
+            out.row(&[
+                ("classid", REWRITE.into()),
+                ("objid", rule.into()),
+                ("refclassid", class.into()),
+                ("refobjid", id.into()),
+                ("deptype", kind.into()),
+            ]);
+        };
+        needs(CLASS, view.id, "i");
+        for read in &view.reads {
+            let is_type = context.catalog.types.iter().any(|ty| ty.id() == *read);
+            needs(if is_type { TYPE } else { CLASS }, *read, "n");
+        }
+    }
+}
+
+/// The rules of views.
+fn rewrite(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for view in &context.catalog.views {
+        out.row(&[
+            ("oid", default_id(view.id, 0).into()),
+            ("rulename", "_RETURN".into()),
+            ("ev_class", view.id.into()),
+            ("ev_type", "1".into()),
+            ("ev_enabled", "O".into()),
+            ("is_instead", true.into()),
+        ]);
+    }
+}
