@@ -62,6 +62,8 @@ impl Session {
         if alone.if_not_exists && self.has_relation(&names::relation(&create.name)?).await? {
             return Ok(Response::Complete("CREATE TABLE AS".into()));
         }
+        // A replay must not fill a table that another transaction has created meanwhile.
+        alone.if_not_exists = false;
         let made = self.compile(parsed(Statement::CreateTable(alone)), Arc::from([])).await?;
         let mut portal = Portal::new(made, Arc::from([]));
         Box::pin(self.run(&mut portal, usize::MAX)).await?;

@@ -185,7 +185,12 @@ impl Binder {
     /// Converts a literal or parameter to the type of the column beside it, without its length
     /// limit.
     fn coerce_side(&mut self, side: Typed, ty: Type) -> Result<Expr, SqlError> {
-        let ty = if matches!(ty, Type::Char(_)) { Type::Char(0) } else { ty.base() };
+        let ty = match ty {
+            Type::Char(_) => Type::Char(0),
+            // Comparisons are those of `inet`.
+            Type::Cidr => Type::Inet,
+            ty => ty.base(),
+        };
         self.coerce(side, ty, false)
     }
 

@@ -312,6 +312,7 @@ fn join(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     for arg in args {
         match arg {
             Datum::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+            Datum::Network(network) => out.push_str(&network.full()),
             arg => _ = arg.write_text(Type::Text, &mut out),
         }
     }

@@ -32,7 +32,11 @@ fn length_of_class(address: Ipv4Addr, written: usize) -> u8 {
         128.. => 16,
         _ => 8,
     };
-    of_class.max(8 * written as u8)
+    match (address.octets()[0], of_class.max(8 * written as u8)) {
+        // All multicast addresses.
+        (224, 8) => 4,
+        (_, length) => length,
+    }
 }
 
 /// Reads an address and the length of its network's prefix.
@@ -104,20 +108,40 @@ impl Network {
                 let octets = address.octets().map(|octet| octet.to_string());
                 out.push_str(&octets[..written].join("."));
             }
-            IpAddr::V6(address) => {
-                let written = usize::from(self.bits).div_ceil(16);
-                match written {
-                    0 => out.push_str("::"),
-                    8 => out.push_str(&self.host()),
-                    _ => {
-                        let segments = address.segments().map(|segment| format!("{segment:x}"));
-                        out.push_str(&segments[..written].join(":"));
-                    }
-                }
-            }
+            IpAddr::V6(address) => abbreviate(address, self.bits, &mut out),
         }
         _ = write!(out, "/{}", self.bits);
         out
+    }
+}
+
+/// Writes the segments of a network, at least two, with `::` for the longest run of zeros.
+fn abbreviate(address: Ipv6Addr, bits: u8, out: &mut String) {
+    let written = match usize::from(bits).div_ceil(16) {
+        0 => return out.push_str("::"),
+        count => count.max(2),
+    };
+    let segments = &address.segments()[..written];
+    let (mut zeros, mut at) = (0..0, 0);
+    while at < written {
+        let length = segments[at..].iter().take_while(|segment| **segment == 0).count();
+        if length > zeros.len() {
+            zeros = at..at + length;
+        }
+        at += length.max(1);
+    }
+    for (at, segment) in segments.iter().enumerate() {
+        if !zeros.contains(&at) {
+            if at > 0 {
+                out.push(':');
+            }
+            _ = write!(out, "{segment:x}");
+        } else if at == zeros.start {
+            out.push(':');
+            if zeros.end == written {
+                out.push(':');
+            }
+        }
     }
 }
 

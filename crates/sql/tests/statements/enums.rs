@@ -145,3 +145,17 @@ fn execute_runs_no_execute() {
     futures::executor::block_on(s.parse("begins", "begin", &[])).unwrap();
     assert!(run(s, "execute begins")[0].starts_with("0A000"));
 }
+
+#[test]
+fn a_replay_fills_no_table_of_another_transaction() {
+    let (mut session, memory) = session();
+    let mut other = session_of(Engine::new("postgres", Arc::new(memory.clone())));
+    let (s, o) = (&mut session, &mut other);
+    assert_eq!(run(s, "begin; create table if not exists c as select 1 as k").len(), 2);
+    assert_eq!(run(o, "create table c (k int, v int); insert into c values (7, 7)").len(), 2);
+    memory.abort_commits(1);
+    let refused = run(s, "commit");
+    assert!(refused[0].starts_with("40001"), "{refused:?}");
+    assert_eq!(run(s, "select * from c"), ["7|7", "SELECT 1"]);
+    assert_eq!(run(s, "create table if not exists c as select 2"), ["CREATE TABLE AS"]);
+}
