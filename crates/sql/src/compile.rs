@@ -185,6 +185,19 @@ pub(crate) async fn table_for(
     table(engine, look(engine).await?.as_mut(), true, name).await
 }
 
+/// Returns a transaction in which a statement of a session reads the catalog, and whether what it
+/// reads is committed: the session's, if that sees the catalog, or else one that `own` holds.
+pub(crate) async fn reader<'a>(
+    engine: &Engine,
+    work: Option<&'a mut Work>,
+    own: &'a mut Option<Box<dyn Transaction>>,
+) -> Result<(&'a mut dyn Transaction, bool), SqlError> {
+    match work {
+        Some(work) if work.sees_catalog() => Ok((work.txn.as_mut(), work.clean)),
+        _ => Ok((own.insert(look(engine).await?).as_mut(), true)),
+    }
+}
+
 /// Compiles a statement for a transaction, or for one that has not begun.
 pub(crate) async fn compile_for(
     engine: &Engine,
@@ -376,24 +389,14 @@ async fn compile(
             let (params, columns) = (change.query.params.clone(), change.returning.clone());
             (Plan::Change(change), params, columns)
         }
-        Statement::Declare { stmts } => {
-            let (_, query) = cursor::query_of(stmts)?;
+        _ if let Some(query) = planned_later(planned)? => {
             let named = Named::of(statement);
             let (found, relations) =
                 read(engine, txn, clean, named, None, &mut tables, &mut views).await?;
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
-            // It is planned when it runs.
             tables.clear();
-            (Plan::Control, query.params, None)
-        }
-        statement if let Some((_, query)) = create_as::query_of(statement) => {
-            let named = Named::of(statement);
-            let (found, relations) =
-                read(engine, txn, clean, named, None, &mut tables, &mut views).await?;
-            let query = step(relations, || bind::compile(query, &found, &declared)).await?;
-            // It is planned when it runs.
-            tables.clear();
-            (Plan::Schema, query.params, None)
+            let is_control = is_control(planned);
+            (if is_control { Plan::Control } else { Plan::Schema }, query.params, None)
         }
         Statement::ShowVariable { variable } => {
             (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
@@ -420,6 +423,14 @@ async fn compile(
     let (levels, provisional) = (source.levels + views.levels, !clean || !views.unread.is_empty());
     let unread = views.unread;
     Ok(Compiled { source, declared, plan, tables, unread, levels, provisional, params, columns })
+}
+
+/// Returns the query of a statement that plans it when it runs.
+fn planned_later(statement: &Statement) -> Result<Option<&ast::Query>, SqlError> {
+    match statement {
+        Statement::Declare { stmts } => cursor::query_of(stmts).map(|(_, query)| Some(query)),
+        other => Ok(create_as::query_of(other).map(|(_, query)| query)),
+    }
 }
 
 /// A step of planning a statement, which computes without waiting, with stack for the relations.
@@ -594,86 +605,16 @@ async fn read(
             found.relations.push((literal, object.id()));
         }
     }
-    let into = (&mut found, tables, &mut views.unread);
-    find_types(engine, txn, clean, types, target, into).await?;
-    Ok((found, relations))
-}
-
-/// Finds the enum types of some names, and adds them to the objects that a statement is planned
-/// for. Those that no table of the statement has in a column are `unread`.
-async fn find_types(
-    engine: &Engine,
-    txn: &mut dyn Transaction,
-    clean: bool,
-    types: BTreeSet<String>,
-    target: Option<&Table>,
-    (found, tables, unread): (&mut Objects, &mut Vec<Planned>, &mut Vec<Planned>),
-) -> Result<(), SqlError> {
-    for name in types {
-        let ty = catalog::enum_by_name(txn, &engine.cache, &name, clean, Lock::Shared).await?;
-        // What is no type is an error where it is bound.
-        let Some(ty) = ty else { continue };
-        // A change of the type is one of such a table, whose shards refuse the plan.
-        let has_it = |table: &Table| table.enumerations().contains(&ty);
+    found.types = catalog::enums_by_name(txn, &engine.cache, types, clean).await?;
+    for ty in &found.types {
+        // A change of the type is one of a table that has it, whose shards refuse the plan.
+        let has_it = |table: &Table| table.enumerations().contains(ty);
         if !target.is_some_and(has_it) && !found.tables.iter().any(|table| has_it(table)) {
-            unread.push(ty.planned());
+            views.unread.push(ty.planned());
         }
         tables.push(ty.planned());
-        found.types.push(ty);
     }
-    Ok(())
-}
-
-/// Finds the enum types of some names, for a statement of a session.
-pub(crate) async fn enums_for(
-    engine: &Engine,
-    work: Option<&mut Work>,
-    names: BTreeSet<String>,
-) -> Result<Vec<Enum>, SqlError> {
-    let mut found = Vec::new();
-    if names.is_empty() {
-        return Ok(found);
-    }
-    let mut looking;
-    let (txn, clean) = match work {
-        Some(work) if work.sees_catalog() => (work.txn.as_mut(), work.clean),
-        _ => {
-            looking = look(engine).await?;
-            (looking.as_mut(), true)
-        }
-    };
-    for name in names {
-        let ty = catalog::enum_by_name(txn, &engine.cache, &name, clean, Lock::Shared).await?;
-        found.extend(ty);
-    }
-    Ok(found)
-}
-
-/// Returns the newest versions of enum types, for a statement of a session; of one that was
-/// dropped, the version that is given.
-pub(crate) async fn newest(
-    engine: &Engine,
-    work: Option<&mut Work>,
-    types: &[Enum],
-) -> Result<Vec<Enum>, SqlError> {
-    let mut looking;
-    let (txn, clean) = match work {
-        Some(work) if work.sees_catalog() => (work.txn.as_mut(), work.clean),
-        _ => {
-            looking = look(engine).await?;
-            (looking.as_mut(), true)
-        }
-    };
-    let mut newest = Vec::with_capacity(types.len());
-    for ty in types {
-        let id = ty.id();
-        let found = catalog::object_by_id(txn, &engine.cache, id, clean, Lock::Shared).await?;
-        newest.push(match found {
-            Some(Object::Enum(found)) => found,
-            _ => *ty,
-        });
-    }
-    Ok(newest)
+    Ok((found, relations))
 }
 
 /// True if a statement concerns only the session, and needs no catalog.

@@ -1,7 +1,8 @@
 //! CREATE TABLE AS: a new table of a query's columns, and an INSERT of its rows, in one
 //! transaction.
 
-use crate::compile::Compiled;
+use crate::catalog;
+use crate::compile::{self, Compiled};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
@@ -89,13 +90,8 @@ impl Session {
 
     /// True if there is a relation of a name.
     async fn has_relation(&mut self, name: &str) -> Result<bool, SqlError> {
-        let literal = name.replace('\'', "''");
-        let text = format!("SELECT 1 FROM pg_class WHERE relname = '{literal}'");
-        let parsed = parse::statements(&text)?.pop();
-        let Some(parsed) = parsed else { return Ok(false) };
-        let found = self.compile(Arc::new(parsed), Arc::from([])).await?;
-        let mut portal = Portal::new(found, Arc::from([]));
-        let response = Box::pin(self.run(&mut portal, usize::MAX)).await?;
-        Ok(matches!(&response, Response::Rows { rows, .. } if !rows.is_empty()))
+        let mut own = None;
+        let (txn, _) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
+        Ok(catalog::relation(txn, name).await?.is_some())
     }
 }

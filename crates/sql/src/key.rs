@@ -15,8 +15,8 @@
 //!   uuid      44 + 16 bytes
 //!   interval  46 + 10 bytes of the length in microseconds, a month as 30 days
 //!   jsonb     4A + bytes in the order of values, escaped and ended as those of a text
-//!   inet      4E (IPv6: 50) + bytes of the network, length of its prefix, bytes of the address
 //!   enum      4C + the place of the label, escaped and ended as those of a text
+//!   inet      4E (IPv6: 50) + bytes of the network, length of its prefix, bytes of the address
 //!   array     48 + (01 and the element) for each element, 00, the number of dimensions,
 //!             their lengths, their lower bounds
 //!   NULL      F0

@@ -214,7 +214,7 @@ pub(crate) fn data_type(ty: &DataType, types: &[Enum]) -> Result<Type, SqlError>
             let name = enumeration(other).unwrap_or_else(|| other.to_string().to_lowercase());
             let message = format!("type \"{name}\" does not exist");
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message)
-                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, time, interval, json, jsonb."));
+                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, time, interval, inet, cidr, json, jsonb."));
         }
     })
 }

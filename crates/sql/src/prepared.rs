@@ -2,6 +2,7 @@
 
 use crate::bind::Binder;
 use crate::cast;
+use crate::catalog::{self, Object};
 use crate::clauses;
 use crate::compile::{self, Compiled, Plan};
 use crate::datetime;
@@ -17,8 +18,9 @@ use crate::session::{Prepared, Session};
 use crate::stack;
 use crate::type_names;
 use crate::types::Type;
-use meridian_txn::{Begin, Mode, ReadAt};
+use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast::{self, Statement};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -49,6 +51,18 @@ pub(crate) fn executed(statement: &Statement) -> Result<(String, &[ast::Expr]), 
     }
 }
 
+/// Fails with 0A000 for a statement that EXECUTE does not run. A client may prepare each, also an
+/// EXECUTE of itself.
+fn check_kind(plan: &Plan) -> Result<(), SqlError> {
+    match plan {
+        Plan::Query(_) | Plan::Insert(_) | Plan::Change(_) | Plan::Explain { .. } => Ok(()),
+        Plan::Schema | Plan::Control => {
+            let what = "PREPARE or EXECUTE of anything but a query or a change of rows";
+            Err(SqlError::unsupported(what))
+        }
+    }
+}
+
 impl Session {
     /// Runs PREPARE.
     pub(crate) async fn prepare(&mut self, compiled: &Compiled) -> Result<Response, SqlError> {
@@ -57,19 +71,8 @@ impl Session {
         };
         let name = names::fold(name);
         self.refuse_prepared(&name)?;
-        let is_of_rows = matches!(
-            **statement,
-            Statement::Query(_)
-                | Statement::Insert(_)
-                | Statement::Update(_)
-                | Statement::Delete(_)
-        );
-        if !is_of_rows {
-            let what = "PREPARE of anything but SELECT, VALUES, INSERT, UPDATE and DELETE";
-            return Err(SqlError::unsupported(what));
-        }
         let named = data_types.iter().filter_map(names::enumeration).collect();
-        let types = compile::enums_for(&self.engine.clone(), self.work.as_mut(), named).await?;
+        let types = self.enums(named).await?;
         let declared =
             data_types.iter().map(|ty| Ok(Some(names::data_type(ty, &types)?.unlimited())));
         let declared: Arc<[_]> = declared.collect::<Result<_, SqlError>>()?;
@@ -77,6 +80,7 @@ impl Session {
         parsed.statement = Statement::clone(statement);
         let sql = Arc::from(statement.to_string());
         let inner = self.compile(Arc::new(parsed), declared).await?;
+        check_kind(&inner.plan)?;
         self.prepared.insert(name, Prepared { sql, compiled: Some(inner) });
         Ok(Response::Complete("PREPARE".into()))
     }
@@ -88,18 +92,15 @@ impl Session {
         compiled: &Compiled,
         max: usize,
     ) -> Result<Response, SqlError> {
+        if compiled.source.as_of.is_some() {
+            return Err(SqlError::unsupported("AS OF SYSTEM TIME behind EXECUTE")
+                .hint("Put it into the statement that is prepared."));
+        }
         let (name, given) = executed(&compiled.source.statement)?;
         let Some(mut inner) = self.find(&name)?.compiled.clone() else {
             return Ok(Response::Empty);
         };
-        // Among others, EXECUTE itself can be prepared by a client.
-        let is_of_rows = matches!(
-            inner.plan,
-            Plan::Query(_) | Plan::Insert(_) | Plan::Change(_) | Plan::Explain { .. }
-        );
-        if !is_of_rows {
-            return Err(SqlError::unsupported("EXECUTE of a statement that is no query or change"));
-        }
+        check_kind(&inner.plan)?;
         if given.len() != inner.params.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             let (wanted, given) = (inner.params.len(), given.len());
@@ -107,7 +108,7 @@ impl Session {
                 .detail(format!("Expected {wanted} parameters but got {given}.")));
         }
         let named = type_names::in_statement(&compiled.source.statement);
-        let types = compile::enums_for(&self.engine.clone(), self.work.as_mut(), named).await?;
+        let types = self.enums(named).await?;
         let mut params = self.arguments(given, &inner.params, &types).await;
         let is_bad = params.as_ref().is_err_and(|error| error.sqlstate == state::BAD_TEXT);
         if is_bad && self.renew(&name).await? {
@@ -124,7 +125,8 @@ impl Session {
         Ok(response)
     }
 
-    /// Runs a portal inside the run of another one, and hides that from the compiler.
+    /// Runs a portal inside the run of another one. Without a type between them, that of the future
+    /// would contain itself.
     fn run_boxed<'a>(
         &'a mut self,
         portal: &'a mut Portal,
@@ -138,7 +140,7 @@ impl Session {
     pub async fn renew(&mut self, name: &str) -> Result<bool, SqlError> {
         let Some(old) = self.find(name)?.compiled.clone() else { return Ok(false) };
         let types: Vec<Enum> = old.params.iter().filter_map(|ty| ty.enumeration()).collect();
-        let newest = compile::newest(&self.engine.clone(), self.work.as_mut(), &types).await?;
+        let newest = self.newest(&types).await?;
         if types.iter().zip(&newest).all(|(old, new)| old.planned() == new.planned()) {
             return Ok(false);
         }
@@ -149,6 +151,32 @@ impl Session {
             prepared.compiled = Some(compiled);
         }
         Ok(true)
+    }
+
+    /// Finds the enum types of some names.
+    async fn enums(&mut self, names: BTreeSet<String>) -> Result<Vec<Enum>, SqlError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut own = None;
+        let (txn, clean) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
+        catalog::enums_by_name(txn, &self.engine.cache, names, clean).await
+    }
+
+    /// Returns the newest versions of enum types; of one that was dropped, the one that is given.
+    async fn newest(&mut self, types: &[Enum]) -> Result<Vec<Enum>, SqlError> {
+        let mut own = None;
+        let (txn, clean) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
+        let mut newest = Vec::with_capacity(types.len());
+        for ty in types {
+            let (cache, id) = (&self.engine.cache, ty.id());
+            let found = catalog::object_by_id(txn, cache, id, clean, Lock::Shared).await?;
+            newest.push(match found {
+                Some(Object::Enum(found)) => found,
+                _ => *ty,
+            });
+        }
+        Ok(newest)
     }
 
     /// Returns the values of EXECUTE's arguments.

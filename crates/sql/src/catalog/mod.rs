@@ -24,6 +24,7 @@ use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Lock, Mode, Transaction};
 use minicbor::{Decode, Encode};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The relation of a name.
@@ -175,6 +176,20 @@ pub(crate) async fn enum_by_name(
         Some(Object::Enum(ty)) => Ok(Some(ty)),
         _ => Err(SqlError::corrupted(format!("the type {id} is not there"))),
     }
+}
+
+/// Returns the enum types of some names, as far as there are such.
+pub(crate) async fn enums_by_name(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    names: BTreeSet<String>,
+    clean: bool,
+) -> Result<Vec<Enum>, SqlError> {
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(enum_by_name(txn, cache, &name, clean, Lock::Shared).await?);
+    }
+    Ok(found)
 }
 
 /// Returns the error of an object of another kind.

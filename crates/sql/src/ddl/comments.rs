@@ -17,9 +17,13 @@ pub(super) async fn comment(
     text: Option<&str>,
 ) -> Result<(), SqlError> {
     let (id, column) = match kind {
-        CommentObject::Table => (relation(cx, name, "table").await?.id(), 0),
-        CommentObject::View => (relation(cx, name, "view").await?.id(), 0),
-        CommentObject::Sequence => (relation(cx, name, "sequence").await?.id(), 0),
+        CommentObject::Table | CommentObject::View | CommentObject::Sequence => {
+            let (object, wanted) = (relation(cx, name).await?, kind.to_string().to_lowercase());
+            if kind_of(&object) != wanted {
+                return Err(catalog::not_a(&wanted, object.name()));
+            }
+            (object.id(), 0)
+        }
         CommentObject::Column => column_of(cx, name).await?,
         CommentObject::Type => (types::open(cx, &names::relation(name)?).await?.id(), 0),
         CommentObject::Schema if names::relation(name)? == "public" => (system::PUBLIC, 0),
@@ -30,36 +34,36 @@ pub(super) async fn comment(
     catalog::put_comments(cx.txn, id, &comments)
 }
 
-/// Finds a relation of a kind, which is there until the transaction has committed.
-async fn relation(cx: &mut Ddl<'_>, name: &ObjectName, kind: &str) -> Result<Object, SqlError> {
+/// Finds a relation, which is there until the transaction has committed.
+async fn relation(cx: &mut Ddl<'_>, name: &ObjectName) -> Result<Object, SqlError> {
     let name = names::relation(name)?;
     let cache = &cx.engine.cache;
     let found = catalog::object_by_name(cx.txn, cache, &name, cx.clean, Lock::Exclusive).await?;
-    let Some(object) = found else {
+    found.ok_or_else(|| {
         let message = format!("relation \"{name}\" does not exist");
-        return Err(SqlError::new(state::UNDEFINED_TABLE, message));
-    };
-    let is_its = match &object {
-        Object::Table(_) => kind != "view" && kind != "sequence",
-        Object::View(_) => kind != "table" && kind != "sequence",
-        Object::Sequence(_) => kind != "table" && kind != "view",
-        Object::Enum(_) => false,
-    };
-    if is_its { Ok(object) } else { Err(catalog::not_a(kind, &name)) }
+        SqlError::new(state::UNDEFINED_TABLE, message)
+    })
+}
+
+fn kind_of(object: &Object) -> &'static str {
+    match object {
+        Object::Table(_) => "table",
+        Object::View(_) => "view",
+        Object::Sequence(_) => "sequence",
+        Object::Enum(_) => "type",
+    }
 }
 
 /// Finds a column by the name of its relation and its own. Returns the relation's id, and the
 /// column's number from 1.
 async fn column_of(cx: &mut Ddl<'_>, name: &ObjectName) -> Result<(u32, u32), SqlError> {
     let parts: Vec<&Ident> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
-    let [relation_parts @ .., column] = parts.as_slice() else {
+    let qualified = parts.split_last().filter(|(_, qualifier)| !qualifier.is_empty());
+    let Some((column, qualifier)) = qualified else {
         return Err(SqlError::new(state::SYNTAX, "column name must be qualified"));
     };
-    if relation_parts.is_empty() {
-        return Err(SqlError::new(state::SYNTAX, "column name must be qualified"));
-    }
-    let relation_name: Vec<Ident> = relation_parts.iter().copied().cloned().collect();
-    let object = relation(cx, &ObjectName::from(relation_name), "relation").await?;
+    let qualifier: Vec<Ident> = qualifier.iter().copied().cloned().collect();
+    let object = relation(cx, &ObjectName::from(qualifier)).await?;
     let table = match &object {
         Object::Table(table) => (**table).clone(),
         Object::View(view) => view.as_table(),

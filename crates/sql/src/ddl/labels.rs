@@ -19,7 +19,7 @@ pub(super) fn named_by(error: SqlError, label: &str, kind: &str, name: &str) -> 
     }
     SqlError::unsupported(format!("renaming the label \"{label}\", which a {kind} names,"))
         .detail(format!("The {kind} \"{name}\": {}", error.message))
-        .hint(format!("Drop the {kind}, and create it again."))
+        .hint("Drop it, and create it again.")
 }
 
 /// Returns the literal that is all of an expression, if it is one of a type: by itself where

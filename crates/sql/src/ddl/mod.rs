@@ -111,11 +111,8 @@ pub(crate) async fn run(
     if let Some(statement) = &source.sequence {
         return sequences::run(cx, statement).await;
     }
-    for name in type_names::in_statement(&source.statement) {
-        let cache = &cx.engine.cache;
-        let found = catalog::enum_by_name(cx.txn, cache, &name, cx.clean, Lock::Shared).await?;
-        cx.types.extend(found);
-    }
+    let names = type_names::in_statement(&source.statement);
+    cx.types = catalog::enums_by_name(cx.txn, &cx.engine.cache, names, cx.clean).await?;
     let done = run_statement(cx, source).await;
     done.map_err(|error| stored::foreign_type(error, &cx.types))
 }

@@ -578,7 +578,7 @@ fn description(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         for (column, text) in comments.iter() {
             out.row(&[
                 ("objoid", (*id).into()),
-                ("classoid", context.catalog.class_of(*id).0.into()),
+                ("classoid", context.catalog.catalog_of(*id).0.into()),
                 ("objsubid", column.into()),
                 ("description", text.into()),
             ]);

@@ -72,14 +72,14 @@ impl Catalog {
     pub(crate) fn comment(&self, id: i64, column: i64, class: Option<&str>) -> Option<&str> {
         let id = u32::try_from(id).ok()?;
         let comments = self.comments.get(&id)?;
-        if class.is_some_and(|class| class != self.class_of(id).1) {
+        if class.is_some_and(|class| class != self.catalog_of(id).1) {
             return None;
         }
         comments.get(u32::try_from(column).ok()?)
     }
 
     /// Returns the catalog that lists an object with comments: its id and its name.
-    pub(super) fn class_of(&self, id: u32) -> (u32, &'static str) {
+    pub(super) fn catalog_of(&self, id: u32) -> (u32, &'static str) {
         match id {
             PUBLIC => (2615, "pg_namespace"),
             id if self.types.iter().any(|ty| ty.id() == id) => (1247, "pg_type"),

@@ -269,6 +269,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
         3381,
         "oid:o stxrelid:o stxname:t stxnamespace:o stxowner:o stxstattarget:i stxkeys:v stxkind:T stxexprs:t?",
     ),
+    ("pg_catalog", "pg_shseclabel", 3592, "objoid:o classoid:o provider:t label:t"),
     (
         "pg_catalog",
         "pg_subscription",
