@@ -505,7 +505,7 @@ async fn set_constraints(
     if set.names.is_empty() {
         deferral = Deferral { all: Some(set.deferred), ..Deferral::default() };
     } else {
-        let tables = system::load(work.txn.as_mut()).await?.tables;
+        let tables = system::load_unlocked(work.txn.as_mut()).await?.tables;
         for name in &set.names {
             let name = names::relation(name)?;
             let foreign = tables.iter().flat_map(|table| &table.foreign);

@@ -458,6 +458,10 @@ pub trait Transaction: Send {
     fn set_locking(&mut self, how: Locking) -> bool {
         how != Locking::None
     }
+    /// Returns the locking of reads. Protocols without locks always wait.
+    fn locking(&self) -> Locking {
+        Locking::Wait
+    }
     /// Sets the order that the transaction needs, from its next read or its commit on. Protocols
     /// with one mode ignore it.
     fn set_consistency(&mut self, mode: Consistency) {

@@ -188,3 +188,29 @@ async fn nowait_and_skip_locked_hold_for_the_rows_of_their_query_alone() {
     assert_eq!(first(&other, next).await, ["2"]);
     one.batch_execute("ROLLBACK").await.expect("ends");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_at_the_catalog_lets_others_change_it() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    jobs(&one).await;
+    one.batch_execute("BEGIN").await.expect("begins");
+    for sql in [
+        "SELECT count(*) FROM pg_class WHERE relname = 'job'",
+        "SELECT count(*) FROM information_schema.tables WHERE table_name = 'job'",
+        "SELECT count(*) FROM pg_class WHERE oid = 'job'::regclass",
+    ] {
+        assert_eq!(first(&one, sql).await, ["1"], "{sql}");
+    }
+    for sql in [
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "ALTER TABLE job ADD COLUMN more int",
+        "ANALYZE job",
+        "CREATE INDEX job_rank ON job (rank)",
+    ] {
+        assert_eq!(first(&other, sql).await, Vec::<String>::new(), "{sql}");
+    }
+    let seen = "SELECT count(*) FROM pg_class WHERE relname IN ('other', 'job_rank')";
+    assert_eq!(first(&one, seen).await, ["2"]);
+    one.batch_execute("COMMIT").await.expect("commits");
+}

@@ -44,7 +44,7 @@ use crate::sequence;
 use crate::statistics;
 use crate::types::Type;
 use layout::LAYOUTS;
-use meridian_txn::{Lock, Transaction};
+use meridian_txn::{Lock, Locking, Transaction};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -261,6 +261,21 @@ pub(crate) async fn rows(
         return Ok(value.into_iter().map(row).collect());
     }
     let Some(rows) = rows_of(table) else { return Ok(Vec::new()) };
+    let before = unlock(txn);
+    let shown = shown(txn, table, facts).await;
+    txn.set_locking(before);
+    let (catalog, values) = shown?;
+    let mut writer = Writer::new(table);
+    rows(&SystemContext { catalog: &catalog, facts, values }, &mut writer);
+    Ok(writer.rows)
+}
+
+/// Returns the objects that a system table shows, and the values of sequences if it shows those.
+async fn shown(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    facts: &Facts,
+) -> Result<(Catalog, BTreeMap<u32, sequence::Value>), SqlError> {
     let mut catalog = load(txn).await?;
     if table.name == "pg_class" {
         // It shows the numbers of rows.
@@ -276,9 +291,23 @@ pub(crate) async fn rows(
             values.extend(value.map(|value| (sequence.id, value)));
         }
     }
-    let mut writer = Writer::new(table);
-    rows(&SystemContext { catalog: &catalog, facts, values }, &mut writer);
-    Ok(writer.rows)
+    Ok((catalog, values))
+}
+
+/// Lets the next reads take no locks, where the protocol has any: changes of the catalog do not
+/// wait for a transaction that has looked at it. Returns the locking before.
+fn unlock(txn: &mut dyn Transaction) -> Locking {
+    let before = txn.locking();
+    txn.set_locking(Locking::None);
+    before
+}
+
+/// Loads every object as [`load`] does, without locks.
+pub(crate) async fn load_unlocked(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
+    let before = unlock(txn);
+    let catalog = load(txn).await;
+    txn.set_locking(before);
+    catalog
 }
 
 /// Loads every object as a transaction sees it, ordered by name.

@@ -619,6 +619,10 @@ impl<S: Shards> Transaction for Coordinator<S> {
         true
     }
 
+    fn locking(&self) -> Locking {
+        self.locking
+    }
+
     fn set_consistency(&mut self, mode: Consistency) {
         let apart = self.order.reads_shards_apart();
         self.order.set(mode);
