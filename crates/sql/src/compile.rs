@@ -1,7 +1,7 @@
 //! Compiles a parsed statement to a plan, against the catalog as a transaction sees it.
 
 use crate::bind::{self, Objects};
-use crate::catalog::{self, Object, Planned, Table};
+use crate::catalog::{self, Object, Planned, Resolver, SearchPath, Table};
 use crate::clauses;
 use crate::constraint::{ForeignKey, Related};
 use crate::create_as;
@@ -13,7 +13,7 @@ use crate::error::{SqlError, state};
 use crate::explain;
 use crate::expr::{Facts, Scope};
 use crate::limits;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::normalize;
 use crate::parse::Parsed;
 use crate::physical;
@@ -62,6 +62,8 @@ pub(crate) enum Plan {
 pub(crate) struct Compiled {
     pub(crate) source: Arc<Parsed>,
     pub(crate) declared: Arc<[Option<Type>]>,
+    /// The schemas in which its names were looked for.
+    pub(crate) path: Arc<SearchPath>,
     pub(crate) plan: Plan,
     /// The objects that it was planned for.
     pub(crate) tables: Vec<Planned>,
@@ -123,10 +125,11 @@ enum Readable {
 pub(crate) async fn table(
     engine: &Engine,
     txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
     clean: bool,
     name: &ast::ObjectName,
 ) -> Result<Arc<Table>, SqlError> {
-    match readable(engine, txn, clean, name).await? {
+    match readable(engine, txn, names, clean, name).await? {
         Readable::Table(table) => Ok(table),
         Readable::View(view) => {
             Err(SqlError::unsupported(format!("changing rows through the view \"{}\"", view.name))
@@ -139,6 +142,7 @@ pub(crate) async fn table(
 async fn readable(
     engine: &Engine,
     txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
     clean: bool,
     name: &ast::ObjectName,
 ) -> Result<Readable, SqlError> {
@@ -146,18 +150,18 @@ async fn readable(
     if let Some(table) = system::find(&folded) {
         return Ok(Readable::Table(table));
     }
-    match catalog::object_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
+    match names.object(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
         Some(Object::Table(table)) => return Ok(Readable::Table(table)),
         Some(Object::Sequence(sequence)) => {
             return Ok(Readable::Table(Arc::new(sequence.as_table())));
         }
         Some(Object::View(view)) => return Ok(Readable::View(view)),
-        Some(Object::Enum(_)) | None => {}
+        Some(Object::Enum(_) | Object::Schema(_)) | None => {}
     }
     let mut error =
         SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"));
     let all = catalog::names(txn).await?;
-    if let Some(near) = names::nearest(&folded, all.iter().map(|(name, _)| name.as_str())) {
+    if let Some(near) = names::nearest(&folded.name, all.iter().map(|(name, _)| name.as_str())) {
         error = error.hint(format!("Did you mean \"{near}\"?"));
     }
     Err(error.at(name.0.last().and_then(|part| part.as_ident()).and_then(names::position)))
@@ -177,12 +181,14 @@ async fn look(engine: &Engine) -> Result<Box<dyn Transaction>, SqlError> {
 pub(crate) async fn table_for(
     engine: &Engine,
     work: &mut Work,
+    path: &SearchPath,
     name: &ast::ObjectName,
 ) -> Result<Arc<Table>, SqlError> {
+    let names = &mut Resolver::new(path);
     if work.sees_catalog() {
-        return table(engine, work.txn.as_mut(), work.clean, name).await;
+        return table(engine, work.txn.as_mut(), names, work.clean, name).await;
     }
-    table(engine, look(engine).await?.as_mut(), true, name).await
+    table(engine, look(engine).await?.as_mut(), names, true, name).await
 }
 
 /// Returns a transaction in which a statement of a session reads the catalog, and whether what it
@@ -203,15 +209,19 @@ pub(crate) async fn compile_for(
     engine: &Engine,
     facts: &Facts,
     work: Option<&mut Work>,
+    path: &Arc<SearchPath>,
     source: Arc<Parsed>,
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
     match work {
         // A transaction block has one snapshot, also for the catalog.
         Some(work) if work.sees_catalog() || (work.reads_only() && work.explicit) => {
-            compile(engine, facts, work.txn.as_mut(), work.clean, source, declared).await
+            compile(engine, facts, work.txn.as_mut(), work.clean, path, source, declared).await
         }
-        _ => compile(engine, facts, look(engine).await?.as_mut(), true, source, declared).await,
+        _ => {
+            let mut txn = look(engine).await?;
+            compile(engine, facts, txn.as_mut(), true, path, source, declared).await
+        }
     }
 }
 
@@ -309,6 +319,7 @@ async fn compile(
     facts: &Facts,
     txn: &mut dyn Transaction,
     clean: bool,
+    path: &Arc<SearchPath>,
     source: Arc<Parsed>,
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
@@ -345,11 +356,12 @@ async fn compile(
     }
     let mut tables = Vec::new();
     let mut views = Uses::default();
+    let names = &mut Resolver::new(path);
     let (plan, params, columns) = match planned {
         Statement::Query(query) => {
             let named = Named::of(statement);
             let (found, relations) =
-                read(engine, txn, clean, named, None, &mut tables, &mut views).await?;
+                read(engine, txn, names, clean, named, None, &mut tables, &mut views).await?;
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             let query = step(relations, || normalize::query(query)).await;
             let plan = Arc::new(step(relations, || physical::lower(query, relations)).await?);
@@ -358,13 +370,14 @@ async fn compile(
         }
         Statement::Insert(insert) => {
             let name = bind::table_of(insert)?;
-            let into = changeable(table(engine, txn, clean, name).await?)?;
+            let into = changeable(table(engine, txn, names, clean, name).await?)?;
             tables.push(into.planned());
             plan_sequences(engine, txn, clean, &into, &mut tables).await?;
             let named = Named::of(statement);
             let overriding = source.overriding;
             let (found, relations) =
-                read(engine, txn, clean, named, Some(&into), &mut tables, &mut views).await?;
+                read(engine, txn, names, clean, named, Some(&into), &mut tables, &mut views)
+                    .await?;
             let related = related(engine, txn, clean, &into, &mut tables).await?;
             let bound =
                 step(relations, || bind::insert(insert, with, into, &found, &declared, overriding))
@@ -376,12 +389,13 @@ async fn compile(
         }
         Statement::Update(_) | Statement::Delete(_) => {
             let name = bind::target_of(planned)?;
-            let table = changeable(table(engine, txn, clean, name).await?)?;
+            let table = changeable(table(engine, txn, names, clean, name).await?)?;
             tables.push(table.planned());
             plan_sequences(engine, txn, clean, &table, &mut tables).await?;
             let named = Named::of(statement);
             let (found, relations) =
-                read(engine, txn, clean, named, Some(&table), &mut tables, &mut views).await?;
+                read(engine, txn, names, clean, named, Some(&table), &mut tables, &mut views)
+                    .await?;
             let related = related(engine, txn, clean, &table, &mut tables).await?;
             let bound =
                 step(relations, || bind::change(planned, with, table, &found, &declared)).await?;
@@ -392,7 +406,7 @@ async fn compile(
         _ if let Some(query) = planned_later(planned)? => {
             let named = Named::of(statement);
             let (found, relations) =
-                read(engine, txn, clean, named, None, &mut tables, &mut views).await?;
+                read(engine, txn, names, clean, named, None, &mut tables, &mut views).await?;
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             tables.clear();
             let is_control = is_control(planned);
@@ -403,7 +417,7 @@ async fn compile(
         }
         Statement::Lock(lock) => {
             for ast::LockTableTarget { name, only: _, has_asterisk: _ } in &lock.tables {
-                readable(engine, txn, clean, name).await?;
+                readable(engine, txn, names, clean, name).await?;
             }
             (Plan::Control, Arc::from([]), None)
         }
@@ -422,7 +436,19 @@ async fn compile(
     };
     let (levels, provisional) = (source.levels + views.levels, !clean || !views.unread.is_empty());
     let unread = views.unread;
-    Ok(Compiled { source, declared, plan, tables, unread, levels, provisional, params, columns })
+    let path = path.clone();
+    Ok(Compiled {
+        source,
+        declared,
+        path,
+        plan,
+        tables,
+        unread,
+        levels,
+        provisional,
+        params,
+        columns,
+    })
 }
 
 /// Returns the query of a statement that plans it when it runs.
@@ -450,7 +476,7 @@ struct Named {
     /// The literals that name sequences.
     literals: BTreeSet<String>,
     /// The names of types that the database may have.
-    types: BTreeSet<String>,
+    types: BTreeSet<Qualified>,
     hidden: Vec<String>,
     /// The number of tables, queries and their sides, and of windows: the deepest that a plan of
     /// the statement may be.
@@ -533,6 +559,7 @@ fn with_of(statement: &Statement) -> Result<(Option<&ast::With>, &Statement), Sq
 async fn read(
     engine: &Engine,
     txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
     clean: bool,
     named: Named,
     target: Option<&Table>,
@@ -543,32 +570,42 @@ async fn read(
     let mut relations = named.relations;
     let (mut literals, mut types) = (BTreeSet::new(), BTreeSet::new());
     // The statement, and then the views that it names, and those that these name.
+    let public = SearchPath::public();
+    let in_public = &mut Resolver::new(&public);
     let mut rest = VecDeque::from([(None, named)]);
     while let Some((within, mut named)) = rest.pop_front() {
+        // The text of an older view names objects of `public`.
+        let view = within.and_then(|id| found.views.iter().find(|view| view.id == id));
+        let is_of_old = view.is_some_and(|view: &Arc<View>| !view.by_id);
         literals.append(&mut named.literals);
         types.append(&mut named.types);
         let mut inner = Vec::new();
         for name in &named.tables {
             let folded = names::relation(name)?;
-            let known =
-                system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
-            if found.tables.iter().any(|table| table.name == known) {
+            if let Some(id) = found.relation(&folded) {
+                inner.extend(found.views.iter().find(|view| view.id == id).map(|view| view.id));
                 continue;
             }
-            if let Some(view) = found.views.iter().find(|view| view.name == known) {
-                inner.push(view.id);
-                continue;
-            }
-            let table = match readable(engine, txn, clean, name).await {
+            let found_table = match is_of_old {
+                true => readable(engine, txn, in_public, clean, name).await,
+                false => readable(engine, txn, names, clean, name).await,
+            };
+            let table = match found_table {
                 // A name of WITH may hide a table in one place and not in another.
                 Err(error)
                     if error.sqlstate == state::UNDEFINED_TABLE
-                        && named.hidden.contains(&folded) =>
+                        && folded.schema.is_none()
+                        && named.hidden.contains(&folded.name) =>
                 {
                     continue;
                 }
                 Ok(Readable::Table(table)) => table,
                 Ok(Readable::View(view)) => {
+                    found.by_name.push((folded, view.id));
+                    if found.views.iter().any(|known| known.id == view.id) {
+                        inner.push(view.id);
+                        continue;
+                    }
                     tables.push(view.planned());
                     let parsed = view.parsed()?;
                     let of = || Named::of(&parsed.statement);
@@ -582,7 +619,10 @@ async fn read(
             if tables.iter().all(|known| known.id != table.id) {
                 tables.push(table.planned());
             }
-            found.tables.push(table);
+            found.by_name.push((folded, table.id));
+            if found.tables.iter().all(|known| known.id != table.id) {
+                found.tables.push(table);
+            }
         }
         views.add(within, named.relations, inner);
     }
@@ -592,7 +632,7 @@ async fn read(
     for literal in literals {
         // What no sequence has as its name is an error where it is used.
         let Some(name) = names::written(&literal) else { continue };
-        let object = match catalog::relation(txn, &name).await? {
+        let object = match names.relation(txn, &name).await? {
             Some(it) if it.id == it.table => {
                 catalog::object_by_id(txn, &engine.cache, it.id, clean, Lock::Shared).await?
             }
@@ -605,8 +645,8 @@ async fn read(
             found.relations.push((literal, object.id()));
         }
     }
-    found.types = catalog::enums_by_name(txn, &engine.cache, types, clean).await?;
-    for ty in &found.types {
+    found.types = names.enum_types(txn, &engine.cache, types, clean).await?;
+    for (_, ty) in &found.types {
         // A change of the type is one of a table that has it, whose shards refuse the plan.
         let has_it = |table: &Table| table.enumerations().contains(ty);
         if !target.is_some_and(has_it) && !found.tables.iter().any(|table| has_it(table)) {
@@ -644,8 +684,8 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
 /// The query of a view, bound alone.
 pub(crate) struct BoundView {
     pub(crate) query: bind::Query,
-    /// The lists that each `*` stands for.
-    pub(crate) stars: Vec<view::Star>,
+    /// What the text has to say otherwise once it is stored.
+    pub(crate) mentions: Vec<view::Mention>,
     /// The ids of the users' tables, sequences, views and types that the query itself names, also
     /// those that a name of WITH hides in a part of it; and of the types of its columns.
     pub(crate) reads: Vec<u32>,
@@ -656,6 +696,7 @@ pub(crate) struct BoundView {
 pub(crate) async fn view(
     engine: &Engine,
     txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
     parsed: &Parsed,
     change: impl Fn(&mut Objects),
 ) -> Result<BoundView, SqlError> {
@@ -669,18 +710,17 @@ pub(crate) async fn view(
     }
     let mut views = Uses::default();
     let (mut found, relations) =
-        read(engine, txn, false, named, None, &mut Vec::new(), &mut views).await?;
+        read(engine, txn, names, false, named, None, &mut Vec::new(), &mut views).await?;
     change(&mut found);
-    let tables = found.tables.iter().map(|table| (&table.name, table.id));
-    let all = tables.chain(found.views.iter().map(|view| (&view.name, view.id)));
+    let all = found.by_name.iter();
     let named = all.filter(|(name, id)| own.contains(name) && !system::is_system(*id));
     let in_literals = found.relations.iter().map(|(_, id)| *id);
-    let in_casts = found.types.iter().filter(|ty| own_types.contains(&ty.descriptor().name));
-    let mut reads: Vec<u32> = named.map(|(_, id)| id).chain(in_literals).collect();
-    reads.extend(in_casts.map(|ty| ty.id()));
-    let (query, stars) = step(relations, || bind::view(query, &found)).await?;
+    let in_casts = found.types.iter().filter(|(name, _)| own_types.contains(name));
+    let mut reads: Vec<u32> = named.map(|(_, id)| *id).chain(in_literals).collect();
+    reads.extend(in_casts.map(|(_, ty)| ty.id()));
+    let (query, mentions) = step(relations, || bind::view(query, &found)).await?;
     reads.extend(query.columns.iter().filter_map(|column| column.ty.enumeration()).map(Enum::id));
     reads.sort_unstable();
     reads.dedup();
-    Ok(BoundView { query, stars, reads })
+    Ok(BoundView { query, mentions, reads })
 }

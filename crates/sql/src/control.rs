@@ -151,7 +151,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::CreateDatabase { db_name, .. } if compiled.source.alter_database.is_some() => {
             let (server_info, name) =
-                (outside(session, "ALTER DATABASE").await?, names::relation(db_name)?);
+                (outside(session, "ALTER DATABASE").await?, names::simple(db_name)?);
             match compiled.source.alter_database.clone() {
                 Some(AlterDatabase::Members(members)) => {
                     server_info.change_members(&name, members).await?
@@ -165,7 +165,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::CreateDatabase { db_name, if_not_exists, .. } => {
             let server_info = outside(session, "CREATE DATABASE").await?;
-            let name = names::relation(db_name)?;
+            let name = names::simple(db_name)?;
             match server_info.create_database(&name, compiled.source.protocol.as_ref()).await {
                 Err(error) if error.sqlstate == state::DUPLICATE_DATABASE && *if_not_exists => {
                     session
@@ -179,7 +179,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Drop { object_type: ObjectType::Database, if_exists, names, .. } => {
             let server_info = outside(session, "DROP DATABASE").await?;
             for name in names {
-                let name = names::relation(name)?;
+                let name = names::simple(name)?;
                 if name == session.engine.name() {
                     return Err(SqlError::new(
                         state::OBJECT_IN_USE,
@@ -505,9 +505,10 @@ async fn set_constraints(
     if set.names.is_empty() {
         deferral = Deferral { all: Some(set.deferred), ..Deferral::default() };
     } else {
-        let tables = system::load_unlocked(work.txn.as_mut()).await?.tables;
+        let facts = &session.facts;
+        let tables = system::load_unlocked(work.txn.as_mut(), facts).await?.tables;
         for name in &set.names {
-            let name = names::relation(name)?;
+            let name = names::simple(name)?;
             let foreign = tables.iter().flat_map(|table| &table.foreign);
             let found: Vec<_> = foreign.filter(|foreign| foreign.name == name).collect();
             if found.is_empty() {

@@ -1,11 +1,11 @@
 //! CREATE TABLE AS: a new table of a query's columns, and an INSERT of its rows, in one
 //! transaction.
 
-use crate::catalog;
+use crate::catalog::{self, Resolver};
 use crate::compile::{self, Compiled};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::parse::{self, Parsed};
 use crate::response::{Column, Response};
 use crate::run::Portal;
@@ -89,9 +89,10 @@ impl Session {
     }
 
     /// True if there is a relation of a name.
-    async fn has_relation(&mut self, name: &str) -> Result<bool, SqlError> {
-        let mut own = None;
+    async fn has_relation(&mut self, name: &Qualified) -> Result<bool, SqlError> {
+        let (path, mut own) = (self.facts.search_path(), None);
         let (txn, _) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
-        Ok(catalog::relation(txn, name).await?.is_some())
+        let schema = Resolver::new(&path).place(txn, name).await?;
+        Ok(catalog::relation_in(txn, schema, &name.name).await?.is_some())
     }
 }

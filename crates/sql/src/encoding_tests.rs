@@ -8,6 +8,7 @@ use crate::enumeration::{Beside, Descriptor, Enum};
 use crate::index::{Index, IndexPart};
 use crate::interval::Interval;
 use crate::network::Network;
+use crate::system;
 use crate::types::Type;
 use crate::{key, kv, parse, row};
 use proptest::prelude::*;
@@ -18,7 +19,8 @@ use std::sync::LazyLock;
 /// An enum type of more labels than one byte has places for, one of them between two others.
 static ENUM: LazyLock<Enum> = LazyLock::new(|| {
     let labels = Vec::new();
-    let mut new = Descriptor { id: 16384, array: 16385, name: "many".into(), version: 1, labels };
+    let (name, schema) = ("many".into(), system::PUBLIC);
+    let mut new = Descriptor { id: 16384, array: 16385, name, version: 1, labels, schema };
     for number in 0..300 {
         new.add(&format!("label {number}"), Beside::End).expect("a new label");
     }

@@ -62,6 +62,8 @@ pub mod state {
     pub const NO_PORTAL: &str = "34000";
     pub const DUPLICATE_CURSOR: &str = "42P03";
     pub const NO_SCHEMA: &str = "3F000";
+    pub const DUPLICATE_SCHEMA: &str = "42P06";
+    pub const RESERVED_NAME: &str = "42939";
     pub const SERIALIZATION: &str = "40001";
     pub const COMPLETION_UNKNOWN: &str = "40003";
     pub const NO_PRIVILEGE: &str = "42501";

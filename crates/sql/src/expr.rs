@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::cast;
+use crate::catalog::SearchPath;
 use crate::consistency::Guarantees;
 use crate::datum::Datum;
 use crate::effects::Effects;
@@ -74,6 +75,11 @@ impl Facts {
     /// Returns an empty reservation of the memory that queries share.
     pub fn held(&self) -> Held {
         Held::none(&self.memory)
+    }
+
+    /// Returns the schemas in which the session looks for names that have none.
+    pub(crate) fn search_path(&self) -> SearchPath {
+        SearchPath::of(self.settings.get("search_path").unwrap_or_default(), &self.user)
     }
 
     pub(crate) fn server_info(&self) -> Option<&Arc<dyn ServerInfo>> {

@@ -1,7 +1,7 @@
 //! The key layout of a database's catalog and rows.
 //!
 //! ```text
-//!   01 01 name            relation of a name: id, table
+//!   01 01 name            relation of a name in schema `public`: id, table
 //!   01 02 id              descriptor of an object
 //!   01 02 id 00           comments on it
 //!   01 03                 next id
@@ -11,20 +11,46 @@
 //!   01 06 storage         when an id was allocated to a transaction that has not committed yet
 //!   01 07 id              statistics of a table
 //!   01 08 id user         nothing: a view's query names the object, or a column has the type
-//!   01 09 name            id of the type of a name
+//!   01 09 name            id of the type of a name in schema `public`
+//!   01 0A name            id of the schema of a name; zero if there is no schema `public`
+//!   01 0B schema name     relation of a name in another schema: id, table
+//!   01 0C schema name     id of the type of a name in another schema
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
 
 use crate::key;
+use crate::system::PUBLIC;
 use meridian_mvcc::{Key, KeyRange, Value};
 
 pub(crate) const NEXT_ID: [u8; 2] = [1, 3];
 pub(crate) const DESCRIPTORS: [u8; 2] = [1, 2];
+/// The names of relations in schema `public`.
 pub(crate) const NAMES: [u8; 2] = [1, 1];
 pub(crate) const DROPPED: [u8; 2] = [1, 5];
 
-pub(crate) fn name_key(name: &str) -> Key {
-    to_key([&NAMES, name.as_bytes()].concat())
+/// The prefix of the names of relations in a schema. The keys of `public` are those of releases
+/// without schemas.
+pub(crate) fn names_prefix(schema: u32) -> Vec<u8> {
+    match schema {
+        PUBLIC => NAMES.to_vec(),
+        other => [&[1, 0x0B], &other.to_be_bytes()[..]].concat(),
+    }
+}
+
+/// The prefix of the names of types in a schema.
+pub(crate) fn type_names_prefix(schema: u32) -> Vec<u8> {
+    match schema {
+        PUBLIC => vec![1, 9],
+        other => [&[1, 0x0C], &other.to_be_bytes()[..]].concat(),
+    }
+}
+
+pub(crate) fn name_key(schema: u32, name: &str) -> Key {
+    to_key([&names_prefix(schema), name.as_bytes()].concat())
+}
+
+pub(crate) fn schema_name_key(name: &str) -> Key {
+    to_key([&[1, 0x0A], name.as_bytes()].concat())
 }
 
 pub(crate) fn descriptor_key(id: u32) -> Key {
@@ -66,8 +92,8 @@ pub(crate) fn user_key(object: u32, user: u32) -> Key {
     to_key([&users_prefix(object), &user.to_be_bytes()[..]].concat())
 }
 
-pub(crate) fn type_name_key(name: &str) -> Key {
-    to_key([&[1, 9], name.as_bytes()].concat())
+pub(crate) fn type_name_key(schema: u32, name: &str) -> Key {
+    to_key([&type_names_prefix(schema), name.as_bytes()].concat())
 }
 
 pub(crate) fn dropped_key(storage: u32) -> Key {

@@ -6,6 +6,7 @@ use crate::error::{SqlError, state};
 use crate::system;
 use crate::types::{Object, Type};
 use sqlparser::ast::{self, DataType, Spanned};
+use std::fmt;
 
 /// Folds a name as PostgreSQL does: lower case unless quoted.
 pub(crate) fn fold(ident: &ast::Ident) -> String {
@@ -38,21 +39,87 @@ pub(crate) fn settle_position(mut error: SqlError, sql: &str) -> SqlError {
     error
 }
 
-/// Returns the name of a relation, with its schema unless that is `public`, which holds users'
-/// tables.
-pub(crate) fn relation(name: &ast::ObjectName) -> Result<String, SqlError> {
+/// A name as a statement writes it, perhaps with a schema.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Qualified {
+    pub(crate) schema: Option<String>,
+    pub(crate) name: String,
+}
+
+impl Qualified {
+    /// Returns a name without a schema.
+    pub(crate) fn of(name: &str) -> Qualified {
+        Qualified { schema: None, name: name.to_owned() }
+    }
+
+    /// Returns the id of the object, if it is a [`reference`].
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.name.strip_prefix(BY_ID).filter(|_| self.schema.is_none())?.parse().ok()
+    }
+}
+
+/// The beginning of a name that stands for the object of an id, in stored texts. No client can send
+/// it.
+const BY_ID: char = '\0';
+
+/// Returns the name by which stored texts refer to an object.
+pub(crate) fn reference(id: u32) -> ast::Ident {
+    ast::Ident::with_quote('"', format!("{BY_ID}{id}"))
+}
+
+/// A part of a stored text: a reference, if the part begins with one, and what follows.
+pub(crate) struct Part<'t> {
+    pub(crate) id: Option<u32>,
+    pub(crate) rest: &'t str,
+}
+
+/// Divides a stored text before each reference.
+pub(crate) fn references(text: &str) -> impl Iterator<Item = Part<'_>> {
+    text.split("\"\0").enumerate().map(|(at, part)| {
+        let (id, rest) = part.split_once('"').filter(|_| at > 0).unwrap_or(("", part));
+        Part { id: id.parse().ok(), rest }
+    })
+}
+
+/// Replaces the references of a stored text by the names of their objects, as SQL writes them.
+pub(crate) fn dereference(text: &str, name_of: impl Fn(u32) -> String) -> String {
+    let part = |part: Part<'_>| part.id.map_or_else(String::new, &name_of) + part.rest;
+    references(text).map(part).collect()
+}
+
+impl fmt::Display for Qualified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(schema) = &self.schema {
+            write!(f, "{schema}.")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// Returns the name of a relation or a type. That of a database before it is not looked at.
+pub(crate) fn relation(name: &ast::ObjectName) -> Result<Qualified, SqlError> {
     let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
     match parts.as_slice() {
-        [name] => Ok(name.clone()),
-        [schema, name] if schema == "public" => Ok(name.clone()),
-        [_, schema, name] if schema == "public" => Ok(name.clone()),
-        [schema, name] => Ok(format!("{schema}.{name}")),
+        [name] => Ok(Qualified::of(name)),
+        [schema, name] | [_, schema, name] => {
+            Ok(Qualified { schema: Some(schema.clone()), name: name.clone() })
+        }
         _ => Err(SqlError::new(state::SYNTAX, format!("improper relation name: {name}"))),
     }
 }
 
+/// Returns a name that has no schema: of a column, a constraint, a database, a schema.
+pub(crate) fn simple(name: &ast::ObjectName) -> Result<String, SqlError> {
+    match relation(name)? {
+        Qualified { schema: None, name } => Ok(name),
+        qualified => {
+            Err(SqlError::new(state::SYNTAX, format!("improper qualified name: {qualified}")))
+        }
+    }
+}
+
 /// Returns the name of a relation that a text writes as SQL would; `None` if it is no name.
-pub(crate) fn written(text: &str) -> Option<String> {
+pub(crate) fn written(text: &str) -> Option<Qualified> {
     let dialect = sqlparser::dialect::PostgreSqlDialect {};
     let mut parser = sqlparser::parser::Parser::new(&dialect).try_with_sql(text).ok()?;
     let name = parser.parse_object_name(false).ok()?;
@@ -93,19 +160,33 @@ pub(crate) fn is_known_type(name: &str) -> bool {
 
 /// Returns the name of a type that the database may have, as [`relation`] does; `None` for the
 /// types that every database has.
-pub(crate) fn enumeration(ty: &DataType) -> Option<String> {
+pub(crate) fn enumeration(ty: &DataType) -> Option<Qualified> {
     match ty {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
-            relation(name).ok().filter(|name| !name.contains('.') && !is_known_type(name))
+            relation(name).ok().filter(|name| match name.schema.as_deref() {
+                Some(schema) => schema != "pg_catalog",
+                None => !is_known_type(&name.name),
+            })
         }
         DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => enumeration(element),
         _ => None,
     }
 }
 
+/// The enum types that a statement may name, by their names in it.
+pub(crate) type NamedTypes = Vec<(Qualified, Enum)>;
+
+/// True if a type name means an enum type, in an expression that its table stores.
+pub(crate) fn is_enum(ty: &DataType, of: Enum) -> bool {
+    enumeration(ty).is_some_and(|name| match name.id() {
+        Some(id) => id == of.id(),
+        None => name.name == of.descriptor().name,
+    })
+}
+
 /// Returns the type of a type name: one of PostgreSQL's, or one of the enum types that the database
 /// has.
-pub(crate) fn data_type(ty: &DataType, types: &[Enum]) -> Result<Type, SqlError> {
+pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Type, SqlError> {
     use ast::{CharacterLength, ExactNumberInfo, TimezoneInfo};
     let length = |length: &Option<CharacterLength>| match length {
         Some(CharacterLength::IntegerLength { length, .. })
@@ -206,12 +287,15 @@ pub(crate) fn data_type(ty: &DataType, types: &[Enum]) -> Result<Type, SqlError>
         }
         DataType::Custom(..)
             if let Some(name) = enumeration(ty)
-                && let Some(found) = types.iter().find(|it| it.descriptor().name == name) =>
+                && let Some((_, found)) = types.iter().find(|(other, ty)| {
+                    *other == name || name.id().is_some_and(|id| id == ty.id())
+                }) =>
         {
             Type::Enum(*found)
         }
         other => {
-            let name = enumeration(other).unwrap_or_else(|| other.to_string().to_lowercase());
+            let name = enumeration(other).map(|name| name.to_string());
+            let name = name.unwrap_or_else(|| other.to_string().to_lowercase());
             let message = format!("type \"{name}\" does not exist");
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message)
                 .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, time, interval, inet, cidr, json, jsonb."));

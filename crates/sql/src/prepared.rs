@@ -2,7 +2,7 @@
 
 use crate::bind::Binder;
 use crate::cast;
-use crate::catalog::{self, Object};
+use crate::catalog::{self, Object, Resolver};
 use crate::clauses;
 use crate::compile::{self, Compiled, Plan};
 use crate::datetime;
@@ -10,7 +10,7 @@ use crate::datum::Datum;
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
-use crate::names;
+use crate::names::{self, NamedTypes, Qualified};
 use crate::parse::Parsed;
 use crate::response::Response;
 use crate::run::Portal;
@@ -20,7 +20,6 @@ use crate::type_names;
 use crate::types::Type;
 use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast::{self, Statement};
-use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -71,7 +70,7 @@ impl Session {
         };
         let name = names::fold(name);
         self.refuse_prepared(&name)?;
-        let named = data_types.iter().filter_map(names::enumeration).collect();
+        let named: Vec<_> = data_types.iter().filter_map(names::enumeration).collect();
         let types = self.enums(named).await?;
         let declared =
             data_types.iter().map(|ty| Ok(Some(names::data_type(ty, &types)?.unlimited())));
@@ -154,13 +153,17 @@ impl Session {
     }
 
     /// Finds the enum types of some names.
-    async fn enums(&mut self, names: BTreeSet<String>) -> Result<Vec<Enum>, SqlError> {
-        if names.is_empty() {
+    async fn enums(
+        &mut self,
+        names: impl IntoIterator<Item = Qualified>,
+    ) -> Result<NamedTypes, SqlError> {
+        let mut names = names.into_iter().peekable();
+        if names.peek().is_none() {
             return Ok(Vec::new());
         }
-        let mut own = None;
+        let (path, mut own) = (self.facts.search_path(), None);
         let (txn, clean) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
-        catalog::enums_by_name(txn, &self.engine.cache, names, clean).await
+        Resolver::new(&path).enum_types(txn, &self.engine.cache, names, clean).await
     }
 
     /// Returns the newest versions of enum types; of one that was dropped, the one that is given.
@@ -184,7 +187,7 @@ impl Session {
         &mut self,
         given: &[ast::Expr],
         types: &[Type],
-        named: &[Enum],
+        named: &[(Qualified, Enum)],
     ) -> Result<Vec<Datum>, SqlError> {
         let mut binder = Binder::new(&[]);
         binder.types = named.to_vec();

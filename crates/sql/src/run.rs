@@ -101,6 +101,23 @@ impl Portal {
         Portal { statement: name.into(), described: true, ..portal }
     }
 
+    /// Gives it a new plan of its statement. Fails with 0A000 if the client knows other columns.
+    fn replace(&mut self, fresh: Arc<Compiled>) -> Result<(), SqlError> {
+        let shape = |compiled: &Compiled| {
+            let of = |column: &Column| (column.name.clone(), column.ty);
+            let columns = compiled.columns.as_ref();
+            let columns = columns.map(|columns| columns.iter().map(of).collect::<Vec<_>>());
+            (columns, compiled.params.clone())
+        };
+        let is_other = |before: &Arc<Compiled>| shape(before) != shape(&fresh);
+        if self.described && self.compiled.as_ref().is_some_and(is_other) {
+            let message = "cached plan must not change result type";
+            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.compiled = Some(fresh);
+        Ok(())
+    }
+
     pub(crate) fn source(&self) -> Option<&Parsed> {
         self.compiled.as_ref().map(|compiled| &*compiled.source)
     }
@@ -124,12 +141,18 @@ impl Session {
         parsed: Arc<Parsed>,
         declared: Arc<[Option<Type>]>,
     ) -> Result<Arc<Compiled>, SqlError> {
-        let engine = self.engine.clone();
+        let (engine, path) = (self.engine.clone(), Arc::new(self.facts.search_path()));
         loop {
             let work = self.work.as_mut().filter(|work| !work.failed);
-            let compiled =
-                compile::compile_for(&engine, &self.facts, work, parsed.clone(), declared.clone())
-                    .await;
+            let compiled = compile::compile_for(
+                &engine,
+                &self.facts,
+                work,
+                &path,
+                parsed.clone(),
+                declared.clone(),
+            )
+            .await;
             self.learn_from_work();
             match self.stands(compiled).await {
                 Err(error) if error.is_restart() && self.work.is_some() => {
@@ -140,6 +163,21 @@ impl Session {
         }
     }
 
+    /// Returns the plan of a portal: another one if its names were looked for in other schemas.
+    async fn planned_in_path(
+        &mut self,
+        portal: &mut Portal,
+    ) -> Result<Option<Arc<Compiled>>, SqlError> {
+        let Some(compiled) = portal.compiled.clone() else { return Ok(None) };
+        let setting = self.facts.settings.get("search_path").unwrap_or_default();
+        if portal.rows.is_some() || compiled.path.is_of(setting) {
+            return Ok(Some(compiled));
+        }
+        let fresh = self.compile(compiled.source.clone(), compiled.declared.clone()).await?;
+        portal.replace(fresh.clone())?;
+        Ok(Some(fresh))
+    }
+
     /// Runs a portal, or continues it.
     pub(crate) async fn run(
         &mut self,
@@ -147,7 +185,9 @@ impl Session {
         max: usize,
     ) -> Result<Response, SqlError> {
         self.newest = None;
-        let Some(compiled) = portal.compiled.clone() else { return Ok(Response::Empty) };
+        let Some(compiled) = self.planned_in_path(portal).await? else {
+            return Ok(Response::Empty);
+        };
         if let Statement::Declare { .. } = &compiled.source.statement {
             return self.declare(&compiled, portal.params.clone()).await;
         }
@@ -710,21 +750,11 @@ async fn attempt(
         }
         work.exact |= work.reads_only() && work.scope != work::Scope::Wanted;
         let (source, declared) = (compiled.source.clone(), compiled.declared.clone());
-        let fresh = compile::compile_for(engine, facts, Some(work), source, declared).await?;
-        let shape = |columns: &Option<Arc<[Column]>>| {
-            let of = |column: &Column| (column.name.clone(), column.ty);
-            columns.as_ref().map(|columns| columns.iter().map(of).collect::<Vec<_>>())
-        };
-        let changed =
-            shape(&fresh.columns) != shape(&compiled.columns) || fresh.params != compiled.params;
-        if changed && portal.described {
-            return Err(SqlError::new(
-                state::FEATURE_NOT_SUPPORTED,
-                "cached plan must not change result type",
-            ));
-        }
+        let path = compiled.path.clone();
+        let fresh =
+            compile::compile_for(engine, facts, Some(work), &path, source, declared).await?;
         compiled = Arc::new(fresh);
-        portal.compiled = Some(compiled.clone());
+        portal.replace(compiled.clone())?;
     }
     if portal.rows.is_none() {
         // What no shard tells is read, and stays as it is until the transaction has ended.

@@ -136,15 +136,6 @@ fn describes(name: &str, folded: &str) -> Option<(bool, String)> {
                 .all(|word| matches!(word, "iso" | "mdy" | "us"));
             Some((is, "'ISO, MDY'".into()))
         }
-        "search_path" => {
-            let known = |word: &str| {
-                matches!(word, "" | "$user" | "public" | "pg_catalog" | "information_schema")
-            };
-            Some((
-                words(folded).all(known),
-                "a list of \"$user\", public, pg_catalog and information_schema".into(),
-            ))
-        }
         name => {
             let (_, values) = DESCRIBED.iter().find(|(other, _)| *other == name)?;
             let switched = switch(folded).map(|on| if on { "on" } else { "off" });
@@ -587,7 +578,7 @@ mod tests {
             ("synchronize_seqscans", "off"),
             ("DateStyle", "ISO"),
             ("intervalstyle", "POSTGRES"),
-            ("search_path", "public, $user, public"),
+            ("search_path", "mine, \"$user\", public"),
             ("search_path", ""),
             ("default_transaction_isolation", "read committed"),
             ("timezone", "UTC"),
@@ -610,7 +601,6 @@ mod tests {
             ("bytea_output", "escape"),
             ("datestyle", "German"),
             ("intervalstyle", "iso_8601"),
-            ("search_path", "mine, public"),
             ("timezone", "Europe/Berlin"),
             ("client_encoding", "latin1"),
             ("standard_conforming_strings", "off"),

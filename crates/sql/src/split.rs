@@ -5,7 +5,7 @@
 
 use crate::bind::Binder;
 use crate::cast;
-use crate::catalog::{self, Table};
+use crate::catalog::{self, Object, Resolver, Table};
 use crate::control::outside;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -27,11 +27,17 @@ pub(crate) async fn run(
     let (engine, folded) = (session.engine.clone(), names::relation(name)?);
     let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
     let mut txn = engine.database().begin(begin).await?;
-    let table =
-        catalog::table_by_name(&mut *txn, &engine.cache, &folded, false, Lock::Shared).await?;
-    let table = table.ok_or_else(|| {
-        SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"))
-    })?;
+    let path = session.facts.search_path();
+    let found =
+        Resolver::new(&path).object(&mut *txn, &engine.cache, &folded, false, Lock::Shared).await?;
+    let table = match found {
+        Some(Object::Table(table)) => table,
+        Some(_) => return Err(catalog::not_a("table", &folded.name)),
+        None => {
+            let message = format!("relation \"{folded}\" does not exist");
+            return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+        }
+    };
     drop(txn);
     let keys: Result<Vec<Vec<u8>>, SqlError> =
         rows.iter().map(|row| split_key(&table, row)).collect();

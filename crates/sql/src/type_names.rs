@@ -1,7 +1,10 @@
 //! The names of types in a statement, which are looked up before it is bound.
 
-use crate::names;
-use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, DataType, Expr, Statement};
+use crate::names::{self, Qualified};
+use sqlparser::ast::{
+    self, AlterColumnOperation, AlterTableOperation, ArrayElemTypeDef, DataType, Expr, ObjectName,
+    Statement, Visit,
+};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -23,14 +26,29 @@ pub(crate) fn of_mut(expr: &mut Expr) -> Option<&mut DataType> {
     }
 }
 
-/// Returns the names of the types that a statement may have of its database: in its expressions,
-/// and in the columns that it defines.
-pub(crate) fn in_statement(statement: &Statement) -> BTreeSet<String> {
+/// Returns the name of a type, or of its elements, if it is one that the database may have.
+pub(crate) fn element(ty: &DataType) -> Option<&ObjectName> {
+    match ty {
+        DataType::Custom(name, _) => Some(name),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => self::element(element),
+        _ => None,
+    }
+}
+
+/// Returns the names of the types that expressions may have of their database.
+pub(crate) fn in_expressions(part: &impl Visit) -> BTreeSet<Qualified> {
     let mut names = BTreeSet::new();
-    let _ = ast::visit_expressions(statement, |expr| {
+    let _ = ast::visit_expressions(part, |expr| {
         names.extend(of(expr).and_then(names::enumeration));
         ControlFlow::<()>::Continue(())
     });
+    names
+}
+
+/// Returns the names of the types that a statement may have of its database: in its expressions,
+/// and in the columns that it defines.
+pub(crate) fn in_statement(statement: &Statement) -> BTreeSet<Qualified> {
+    let mut names = in_expressions(statement);
     match statement {
         Statement::CreateTable(create) => {
             let types = create.columns.iter().map(|column| &column.data_type);

@@ -195,7 +195,13 @@ impl Binder {
             return Err(function::missing("pg_typeof", &types));
         };
         let (oid, shown) = match self.type_of(arg) {
-            Some(ty) if ty.enumeration().is_some() => (ty.oid(), ty.name().to_owned()),
+            // Its name depends on the search path.
+            Some(ty) if ty.enumeration().is_some() => {
+                let oid = Expr::Const(Datum::Int8(ty.oid().into()));
+                let named = self.apply(Object::Type.name(), vec![Typed::of(oid, Type::Int8)])?;
+                bound.push(named);
+                return self.apply(function::PG_TYPEOF, bound);
+            }
             Some(ty) => (ty.oid(), system::format_type(ty.oid().into(), None)),
             None => (UNKNOWN, "unknown".to_owned()),
         };

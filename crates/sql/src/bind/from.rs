@@ -7,6 +7,7 @@ use crate::expr::{Compare, Expr};
 use crate::logical::{JoinKind, Rel};
 use crate::names;
 use crate::system;
+use crate::view::Mention;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
 use std::collections::BTreeSet;
 
@@ -107,7 +108,7 @@ impl Binder {
             JoinConstraint::Using(names) => {
                 let mut wanted = Vec::with_capacity(names.len());
                 for name in names {
-                    wanted.push(names::relation(name)?);
+                    wanted.push(names::simple(name)?);
                 }
                 self.merge(side, &mut lefts, &mut rights, &wanted, &mut merged)?
             }
@@ -338,8 +339,8 @@ impl Binder {
         alias: Option<&ast::TableAlias>,
     ) -> Result<Rel, SqlError> {
         let folded = names::relation(name)?;
-        if name.0.len() == 1
-            && let Some(at) = self.named.iter().rposition(|named| named.name == folded)
+        if folded.schema.is_none()
+            && let Some(at) = self.named.iter().rposition(|named| named.name == folded.name)
         {
             if let Some(error) = &self.named[at].refused {
                 return Err(error.clone());
@@ -351,18 +352,25 @@ impl Binder {
                 let id = self.computed(&output.name, self.columns[output.id].ty);
                 fresh.push(Output { id, ..output.clone() });
             }
-            let relation = self.derived(&fresh, alias, Some(&folded))?;
+            let relation = self.derived(&fresh, alias, Some(&folded.name))?;
             self.level().relations.push(relation);
             let columns = fresh.iter().map(|output| output.id).collect();
             return Ok(Rel::Named { name: number, columns, of });
         }
-        let found = system::find(&folded)
-            .or_else(|| self.tables.iter().flatten().find(|table| table.name == folded).cloned());
+        let known = self.by_name.iter().find(|(other, _)| *other == folded).map(|(_, id)| *id);
+        let found = system::find(&folded).or_else(|| {
+            self.tables.iter().flatten().find(|table| Some(table.id) == known).cloned()
+        });
         let shown =
             name.0.last().and_then(|part| part.as_ident()).map(names::fold).unwrap_or_default();
         let shown = alias.map_or(shown, |alias| names::fold(&alias.name));
+        if let Some(id) = known
+            && let Some(mentions) = &mut self.mentions
+        {
+            mentions.extend(Mention::of_relation(name, id, alias.is_some()));
+        }
         if found.is_none()
-            && let Some(view) = self.views.iter().find(|view| view.name == folded).cloned()
+            && let Some(view) = self.views.iter().find(|view| Some(view.id) == known).cloned()
         {
             return self.bind_view(&view, alias, &shown);
         }

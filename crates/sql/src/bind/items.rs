@@ -9,7 +9,7 @@ use crate::names;
 use crate::response::Column;
 use crate::system;
 use crate::types::Type;
-use crate::view::Star;
+use crate::view::Mention;
 use sqlparser::ast::{self, SelectItem};
 
 /// An output: an expression, whose type may be undetermined, and its name.
@@ -59,7 +59,7 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<Ve
                 options,
             ) => {
                 plain(options)?;
-                let alias = names::relation(name)?;
+                let alias = names::relation(name)?.name;
                 let is_it = |relation: &super::Relation| relation.alias.as_deref() == Some(&*alias);
                 if !binder.relations().iter().any(is_it) {
                     let message = format!("missing FROM-clause entry for table \"{alias}\"");
@@ -122,7 +122,7 @@ impl Binder {
                 if column.is_visible(alias.is_some()) {
                     let typed = Typed::of(Expr::Column(column.id), self.columns[column.id].ty);
                     out.push(Item { typed, name: column.name.clone() });
-                    names.extend(self.stars.is_some().then(|| {
+                    names.extend(self.mentions.is_some().then(|| {
                         let column = system::quoted(&column.name);
                         match &relation.alias {
                             Some(alias) => format!("{}.{column}", system::quoted(alias)),
@@ -133,8 +133,8 @@ impl Binder {
             }
         }
         let at = names::place(options.wildcard_token.0.span.start);
-        if let (Some(stars), Some(at)) = (&mut self.stars, at) {
-            stars.push(Star { at, columns: names });
+        if let (Some(mentions), Some(at)) = (&mut self.mentions, at) {
+            mentions.push(Mention::of_star(at, &names));
         }
     }
 }

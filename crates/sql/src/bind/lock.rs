@@ -60,10 +60,10 @@ impl LockClauses {
         let mut locks = LockClauses { lock: Lock::Shared, on_locked: OnLocked::Wait };
         for ast::LockClause { lock_type, of, nonblock } in &query.locks {
             if let Some(of) = of {
-                let name = names::relation(of)?;
+                let name = names::simple(of)?;
                 let known = match table {
                     Some((_, Some(alias))) => Some(names::fold(&alias.name)),
-                    Some((table, None)) => Some(names::relation(table)?),
+                    Some((table, None)) => Some(names::relation(table)?.name),
                     None => None,
                 };
                 if known.as_ref() != Some(&name) {

@@ -41,13 +41,12 @@ pub(crate) use view::view;
 
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::ColumnId;
-use crate::names;
+use crate::names::{self, NamedTypes, Qualified};
 use crate::types::Type;
-use crate::view::{Star, View};
+use crate::view::{Mention, View};
 use sqlparser::ast;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,15 +69,25 @@ impl Typed {
 pub(crate) struct Objects {
     pub(crate) tables: Vec<Arc<Table>>,
     pub(crate) views: Vec<Arc<View>>,
+    /// The ids of the tables and views, by the names that the statement has for them.
+    pub(crate) by_name: Vec<(Qualified, u32)>,
     /// The ids of relations whose names stand in literals, with these.
     pub(crate) relations: Vec<(String, u32)>,
     /// The enum types that it names.
-    pub(crate) types: Vec<Enum>,
+    pub(crate) types: NamedTypes,
+}
+
+impl Objects {
+    /// Returns the id of a table or a view, by the name that the statement has for it.
+    pub(crate) fn relation(&self, name: &Qualified) -> Option<u32> {
+        self.by_name.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
+    }
 }
 
 impl From<Vec<Arc<Table>>> for Objects {
     fn from(tables: Vec<Arc<Table>>) -> Self {
-        Objects { tables, ..Objects::default() }
+        let by_name = tables.iter().map(|table| (Qualified::of(&table.name), table.id)).collect();
+        Objects { tables, by_name, ..Objects::default() }
     }
 }
 
@@ -136,12 +145,14 @@ pub(crate) struct Binder {
     tables: Option<Vec<Arc<Table>>>,
     /// The views that queries may name.
     views: Vec<Arc<View>>,
-    /// The lists that `*` stands for, while the query of a new view is bound.
-    stars: Option<Vec<Star>>,
+    /// The ids of these tables and views, by the names that the statement has for them.
+    by_name: Vec<(Qualified, u32)>,
+    /// What a stored text has to say otherwise, while the query of a new view is bound.
+    mentions: Option<Vec<Mention>>,
     /// The ids of relations whose names stand in literals.
     relations: Vec<(String, u32)>,
     /// The enum types that casts may name: those that were looked up, and those of tables in scope.
-    pub(crate) types: Vec<Enum>,
+    pub(crate) types: NamedTypes,
     /// True while a stored expression is bound: its literals name relations by their ids.
     is_stored: bool,
     /// The queries of WITH in scope, the innermost last.
@@ -171,7 +182,8 @@ impl Binder {
             columns: Vec::new(),
             tables: None,
             views: Vec::new(),
-            stars: None,
+            by_name: Vec::new(),
+            mentions: None,
             relations: Vec::new(),
             types: Vec::new(),
             is_stored: false,

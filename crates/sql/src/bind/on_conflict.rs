@@ -213,7 +213,7 @@ fn conflict_index(
     match target {
         None => Ok(None),
         Some(ast::ConflictTarget::OnConstraint(name)) => {
-            let name = names::relation(name)?;
+            let name = names::simple(name)?;
             let found = keys()
                 .find(|(_, index)| index.name == name && index.predicate.is_none())
                 .map(|(at, _)| at);

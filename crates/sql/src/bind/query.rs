@@ -116,6 +116,7 @@ impl Binder {
         let mut binder = Binder::new(declared);
         binder.tables = Some(objects.tables.clone());
         binder.views.clone_from(&objects.views);
+        binder.by_name.clone_from(&objects.by_name);
         binder.relations = objects.relations.clone();
         binder.types.clone_from(&objects.types);
         binder

@@ -10,7 +10,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::ColumnId;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::types::Type;
 use sqlparser::ast;
 use std::sync::Arc;
@@ -150,8 +150,9 @@ impl Binder {
     /// Lets casts name the enum types of a table's columns, as its stored expressions do.
     pub(super) fn know_types(&mut self, table: &Table) {
         for ty in table.enumerations() {
-            if !self.types.contains(&ty) {
-                self.types.push(ty);
+            let named = (Qualified::of(&ty.descriptor().name), ty);
+            if !self.types.contains(&named) {
+                self.types.push(named);
             }
         }
     }

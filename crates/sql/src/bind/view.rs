@@ -5,14 +5,20 @@ use super::query::Output;
 use super::{Binder, Objects, Query};
 use crate::error::SqlError;
 use crate::logical::Rel;
+use crate::names;
 use crate::response::Column;
-use crate::view::{self, Star, View};
+use crate::type_names;
+use crate::view::{self, Mention, View};
 use sqlparser::ast;
+use std::ops::ControlFlow;
 
-/// Binds the query of a new view. Returns also the lists that each `*` stands for.
-pub(crate) fn view(query: &ast::Query, objects: &Objects) -> Result<(Query, Vec<Star>), SqlError> {
+/// Binds the query of a new view. Returns also what its text has to say otherwise once it is stored.
+pub(crate) fn view(
+    query: &ast::Query,
+    objects: &Objects,
+) -> Result<(Query, Vec<Mention>), SqlError> {
     let mut binder = Binder::over(objects, &[]);
-    binder.stars = Some(Vec::new());
+    binder.mentions = Some(Vec::new());
     let (bound, locks) = binder.bind_locking(query)?;
     if locks.is_some() {
         return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a view"));
@@ -20,8 +26,18 @@ pub(crate) fn view(query: &ast::Query, objects: &Objects) -> Result<(Query, Vec<
     let column = |output: &Output| Column::new(output.name.clone(), binder.column(output.id).ty);
     let columns = bound.outputs.iter().map(column).collect();
     let outputs = bound.outputs.iter().map(|output| output.id).collect();
-    let stars = binder.stars.take().unwrap_or_default();
-    Ok((Query { columns, ..binder.finish(bound.rel, outputs) }, stars))
+    let mut mentions = binder.mentions.take().unwrap_or_default();
+    let _ = ast::visit_expressions(query, |part| {
+        let named = type_names::of(part).and_then(type_names::element);
+        let found = named.and_then(|name| {
+            let qualified = names::relation(name).ok()?;
+            let ty = objects.types.iter().find(|(other, _)| *other == qualified)?;
+            Mention::of_type(name, ty.1.id())
+        });
+        mentions.extend(found);
+        ControlFlow::<()>::Continue(())
+    });
+    Ok((Query { columns, ..binder.finish(bound.rel, outputs) }, mentions))
 }
 
 impl Binder {
@@ -39,9 +55,9 @@ impl Binder {
         let levels = self.levels.iter_mut();
         let outside: Vec<_> = levels.map(|level| std::mem::take(&mut level.relations)).collect();
         let named = std::mem::take(&mut self.named);
-        let stars = self.stars.take();
+        let mentions = self.mentions.take();
         let bound = self.bind_query(query);
-        (self.named, self.stars) = (named, stars);
+        (self.named, self.mentions) = (named, mentions);
         for (level, relations) in self.levels.iter_mut().zip(outside) {
             level.relations = relations;
         }

@@ -8,15 +8,18 @@
 mod cache;
 mod comments;
 mod object;
+mod schema;
 mod table;
 
 pub(crate) use cache::{Cache, Planned};
 pub(crate) use comments::{Comments, comments, put_comments};
-pub(crate) use object::Object;
+pub(crate) use object::{Object, schema_codec};
+pub(crate) use schema::{
+    Resolver, Schema, SearchPath, is_system_schema, put_schema_name, schema_id,
+};
 pub(crate) use table::type_codec;
 pub use table::{ColumnDef, Identity, Table};
 
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::statistics;
@@ -24,7 +27,6 @@ use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Lock, Mode, Transaction};
 use minicbor::{Decode, Encode};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The relation of a name.
@@ -70,12 +72,13 @@ fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
         .map_err(|_| SqlError::corrupted("a number in the catalog"))
 }
 
-/// Returns the relation of a name, if there is one.
-pub(crate) async fn relation(
+/// Returns the relation of a name in a schema, if there is one.
+pub(crate) async fn relation_in(
     txn: &mut dyn Transaction,
+    schema: u32,
     name: &str,
 ) -> Result<Option<Relation>, SqlError> {
-    let key = kv::name_key(name);
+    let key = kv::name_key(schema, name);
     let Some(value) = txn.get(&key, Lock::Shared).await? else { return Ok(None) };
     minicbor::decode(&value.0)
         .map(Some)
@@ -127,69 +130,15 @@ pub(crate) async fn table_by_id(
     Ok(object.and_then(|object| object.table().cloned()))
 }
 
-/// Returns the object of a name. An index is none.
-pub(crate) async fn object_by_name(
+/// Returns the id of the type of a name in a schema, if there is one.
+async fn type_in(
     txn: &mut dyn Transaction,
-    cache: &Cache,
+    schema: u32,
     name: &str,
-    clean: bool,
-    lock: Lock,
-) -> Result<Option<Object>, SqlError> {
-    match relation(txn, name).await? {
-        Some(relation) if relation.id == relation.table => {
-            object_by_id(txn, cache, relation.id, clean, lock).await
-        }
-        Some(_) => Err(not_a("table", name)),
-        None => Ok(None),
-    }
-}
-
-/// Returns the table of a name.
-pub(crate) async fn table_by_name(
-    txn: &mut dyn Transaction,
-    cache: &Cache,
-    name: &str,
-    clean: bool,
-    lock: Lock,
-) -> Result<Option<Arc<Table>>, SqlError> {
-    match object_by_name(txn, cache, name, clean, lock).await? {
-        Some(Object::Table(table)) => Ok(Some(table)),
-        Some(_) => Err(not_a("table", name)),
-        None => Ok(None),
-    }
-}
-
-/// Returns the enum type of a name.
-pub(crate) async fn enum_by_name(
-    txn: &mut dyn Transaction,
-    cache: &Cache,
-    name: &str,
-    clean: bool,
-    lock: Lock,
-) -> Result<Option<Enum>, SqlError> {
-    let Some(value) = txn.get(&kv::type_name_key(name), Lock::Shared).await? else {
-        return Ok(None);
-    };
-    let id = value.0[..].try_into().map(u32::from_be_bytes);
-    let id = id.map_err(|_| SqlError::corrupted("the name of a type in the catalog"))?;
-    match object_by_id(txn, cache, id, clean, lock).await? {
-        Some(Object::Enum(ty)) => Ok(Some(ty)),
-        _ => Err(SqlError::corrupted(format!("the type {id} is not there"))),
-    }
-}
-
-/// Returns the enum types of some names, as far as there are such.
-pub(crate) async fn enums_by_name(
-    txn: &mut dyn Transaction,
-    cache: &Cache,
-    names: BTreeSet<String>,
-    clean: bool,
-) -> Result<Vec<Enum>, SqlError> {
-    let mut found = Vec::new();
-    for name in names {
-        found.extend(enum_by_name(txn, cache, &name, clean, Lock::Shared).await?);
-    }
-    Ok(found)
+) -> Result<Option<u32>, SqlError> {
+    let found = txn.get(&kv::type_name_key(schema, name), Lock::Shared).await?;
+    let id = found.map(|value| value.0[..].try_into().map(u32::from_be_bytes)).transpose();
+    id.map_err(|_| SqlError::corrupted("the name of a type in the catalog"))
 }
 
 /// Returns the error of an object of another kind.
@@ -197,7 +146,7 @@ pub(crate) fn not_a(kind: &str, name: &str) -> SqlError {
     SqlError::new(state::WRONG_OBJECT, format!("\"{name}\" is not a {kind}"))
 }
 
-/// Returns all names of the database, for "did you mean" and the catalog's own tables.
+/// Returns all names in schema `public`, for "did you mean".
 pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Relation)>, SqlError> {
     let mut names = Vec::new();
     let mut rest = Some(kv::prefix_range(&kv::NAMES));
@@ -231,23 +180,25 @@ pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> 
 /// Writes the name of a relation.
 pub(crate) fn put_name(
     txn: &mut dyn Transaction,
+    schema: u32,
     name: &str,
     id: u32,
     table: u32,
 ) -> Result<(), SqlError> {
     let bytes = minicbor::to_vec(Relation { id, table })
         .expect("invariant: writing to memory does not fail");
-    Ok(txn.put(kv::name_key(name), Some(kv::to_value(bytes)))?)
+    Ok(txn.put(kv::name_key(schema, name), Some(kv::to_value(bytes)))?)
 }
 
 /// Writes the name of a type.
 pub(crate) fn put_type_name(
     txn: &mut dyn Transaction,
+    schema: u32,
     name: &str,
     id: u32,
 ) -> Result<(), SqlError> {
     let value = kv::to_value(id.to_be_bytes().to_vec());
-    Ok(txn.put(kv::type_name_key(name), Some(value))?)
+    Ok(txn.put(kv::type_name_key(schema, name), Some(value))?)
 }
 
 /// Writes a descriptor and its version.
@@ -264,11 +215,7 @@ pub(crate) fn put_table(txn: &mut dyn Transaction, table: Table) -> Result<(), S
 
 /// Removes a descriptor, its version and its name.
 pub(crate) fn remove(txn: &mut dyn Transaction, object: &Object) -> Result<(), SqlError> {
-    let name = match object {
-        Object::Enum(_) => kv::type_name_key(object.name()),
-        _ => kv::name_key(object.name()),
-    };
-    txn.put(name, None)?;
+    txn.put(object.name_key(), None)?;
     txn.put(kv::comments_key(object.id()), None)?;
     txn.put(kv::descriptor_key(object.id()), None)?;
     Ok(txn.put(kv::version_key(object.id()), None)?)

@@ -1,10 +1,13 @@
 //! The kinds of objects that have a descriptor, a version and a name.
 
-use super::{Planned, Table};
+use super::{Planned, Schema, Table};
 use crate::enumeration::Enum;
 use crate::error::SqlError;
+use crate::kv;
 use crate::sequence::Sequence;
+use crate::system;
 use crate::view::View;
+use meridian_mvcc::Key;
 use minicbor::data::{Tag, Type};
 use minicbor::{Decoder, Encode, Encoder};
 use std::sync::Arc;
@@ -18,6 +21,12 @@ const NEWER_TABLE: u64 = 0x6d_0002;
 const VIEW: u64 = 0x6d_0003;
 /// The tag before the descriptor of an enum type.
 const ENUM: u64 = 0x6d_0004;
+/// The tag before the descriptor of a schema.
+const SCHEMA: u64 = 0x6d_0005;
+/// The tag before the descriptor of an object in another schema than `public`.
+const IN_SCHEMA: u64 = 0x6d_0006;
+/// The tag before the descriptor of a view whose text names objects by their ids.
+const VIEW_BY_ID: u64 = 0x6d_0007;
 
 fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     let mut e = Encoder::new(Vec::new());
@@ -27,6 +36,43 @@ fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     e.into_writer()
 }
 
+/// Returns an encoded descriptor behind a tag.
+fn prefixed(kind: u64, descriptor: Vec<u8>) -> Vec<u8> {
+    let mut e = Encoder::new(Vec::new());
+    e.tag(Tag::new(kind)).expect("invariant: writing to memory does not fail");
+    let mut bytes = e.into_writer();
+    bytes.extend(descriptor);
+    bytes
+}
+
+/// The schema of a descriptor, which has none if it is `public`.
+pub(crate) mod schema_codec {
+    use crate::system::PUBLIC;
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+
+    pub(crate) fn encode<C, W: Write>(
+        schema: &u32,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
+        e.u32(*schema)?.ok()
+    }
+
+    pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<u32, DecodeError> {
+        d.u32()
+    }
+
+    pub(crate) fn is_nil(schema: &u32) -> bool {
+        *schema == PUBLIC
+    }
+
+    pub(crate) fn nil() -> Option<u32> {
+        Some(PUBLIC)
+    }
+}
+
 /// An object of the catalog. Indexes are parts of their tables.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Object {
@@ -34,6 +80,7 @@ pub(crate) enum Object {
     Sequence(Arc<Sequence>),
     View(Arc<View>),
     Enum(Enum),
+    Schema(Arc<Schema>),
 }
 
 impl Object {
@@ -43,6 +90,7 @@ impl Object {
             Object::Sequence(sequence) => sequence.id,
             Object::View(view) => view.id,
             Object::Enum(ty) => ty.id(),
+            Object::Schema(schema) => schema.id,
         }
     }
 
@@ -52,6 +100,38 @@ impl Object {
             Object::Sequence(sequence) => &sequence.name,
             Object::View(view) => &view.name,
             Object::Enum(ty) => &ty.descriptor().name,
+            Object::Schema(schema) => &schema.name,
+        }
+    }
+
+    /// Returns the word for its kind.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Object::Table(_) => "table",
+            Object::View(_) => "view",
+            Object::Sequence(_) => "sequence",
+            Object::Enum(_) => "type",
+            Object::Schema(_) => "schema",
+        }
+    }
+
+    /// Returns the schema that it is in; zero for a schema.
+    pub(crate) fn schema(&self) -> u32 {
+        match self {
+            Object::Table(table) => table.schema,
+            Object::Sequence(sequence) => sequence.schema,
+            Object::View(view) => view.schema,
+            Object::Enum(ty) => ty.descriptor().schema,
+            Object::Schema(_) => 0,
+        }
+    }
+
+    /// Returns the key of its name.
+    pub(crate) fn name_key(&self) -> Key {
+        match self {
+            Object::Enum(_) => kv::type_name_key(self.schema(), self.name()),
+            Object::Schema(schema) => kv::schema_name_key(&schema.name),
+            _ => kv::name_key(self.schema(), self.name()),
         }
     }
 
@@ -62,6 +142,7 @@ impl Object {
             Object::Sequence(sequence) => sequence.planned(),
             Object::View(view) => view.planned(),
             Object::Enum(ty) => ty.planned(),
+            Object::Schema(schema) => schema.planned(),
         }
     }
 
@@ -80,22 +161,35 @@ impl Object {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
+        if !matches!(self.schema(), 0 | system::PUBLIC) {
+            return prefixed(IN_SCHEMA, self.encode_as_in_public());
+        }
+        self.encode_as_in_public()
+    }
+
+    fn encode_as_in_public(&self) -> Vec<u8> {
         match self {
             Object::Table(table) if !table.is_newer() => table.encode(),
-            Object::Table(table) => {
-                let mut e = Encoder::new(Vec::new());
-                e.tag(Tag::new(NEWER_TABLE)).expect("invariant: writing to memory does not fail");
-                let mut bytes = e.into_writer();
-                bytes.extend(table.encode());
-                bytes
-            }
+            Object::Table(table) => prefixed(NEWER_TABLE, table.encode()),
             Object::Sequence(sequence) => tagged(SEQUENCE, &**sequence),
+            Object::View(view) if view.by_id => tagged(VIEW_BY_ID, &**view),
             Object::View(view) => tagged(VIEW, &**view),
             Object::Enum(ty) => tagged(ENUM, ty.descriptor()),
+            Object::Schema(schema) => tagged(SCHEMA, &**schema),
         }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Object, SqlError> {
+        let mut d = Decoder::new(bytes);
+        match d.tag() {
+            Ok(tag) if tag.as_u64() == IN_SCHEMA => {
+                Object::decode_as_in_public(&bytes[d.position()..])
+            }
+            _ => Object::decode_as_in_public(bytes),
+        }
+    }
+
+    fn decode_as_in_public(bytes: &[u8]) -> Result<Object, SqlError> {
         let wrong = |why: &dyn std::fmt::Display| {
             SqlError::corrupted(format!("an object's descriptor: {why}"))
         };
@@ -108,8 +202,9 @@ impl Object {
                 let sequence = d.decode().map_err(|e| wrong(&e))?;
                 Ok(Object::Sequence(Arc::new(sequence)))
             }
-            VIEW => Ok(Object::View(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
+            VIEW | VIEW_BY_ID => Ok(Object::View(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             ENUM => Enum::of(d.decode().map_err(|e| wrong(&e))?).map(Object::Enum),
+            SCHEMA => Ok(Object::Schema(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             NEWER_TABLE => {
                 Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))
             }

@@ -1,6 +1,6 @@
 //! The descriptor of a table.
 
-use super::Planned;
+use super::{Planned, schema_codec};
 use crate::constraint::{Check, ForeignKey};
 use crate::datum::Datum;
 use crate::enumeration::Enum;
@@ -58,6 +58,10 @@ pub struct Table {
     #[n(10)]
     #[cbor(default)]
     pub(crate) referenced_by: Vec<u32>,
+    /// The schema that it is in, with its indexes.
+    #[n(11)]
+    #[cbor(with = "schema_codec", has_nil)]
+    pub(crate) schema: u32,
     /// True for a sequence that is read as a table: its row is made when it is read.
     #[cbor(skip)]
     pub(crate) is_sequence: bool,
@@ -208,6 +212,7 @@ impl Table {
             checks: Vec::new(),
             foreign: Vec::new(),
             referenced_by: Vec::new(),
+            schema: system::PUBLIC,
             is_sequence: false,
             stored: Vec::new(),
             statistics: None,

@@ -21,8 +21,8 @@ use sqlparser::ast::{
     self, AlterTable, CheckConstraint, ColumnDef, ColumnOption, ConstraintCharacteristics,
     CreateIndex, CreateTable, CreateTableOptions, CreateView, DeferrableInitial,
     ForeignKeyConstraint, HiveDistributionStyle, IndexColumn, IndexType, NullsDistinctOption,
-    OrderByExpr, PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate, UniqueConstraint,
-    ViewColumnDef,
+    OrderByExpr, PrimaryKeyConstraint, SqlOption, Statement, TableConstraint, Truncate,
+    UniqueConstraint, ViewColumnDef,
 };
 
 /// Operator classes whose order equals the order of Meridian's keys.
@@ -56,6 +56,27 @@ pub(crate) fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
         Some((_, clause)) => Err(SqlError::unsupported(clause)),
         None => Ok(()),
     }
+}
+
+/// Rejects clauses of CREATE SCHEMA other than its name and owner.
+pub(crate) fn create_schema(statement: &Statement) -> Result<(), SqlError> {
+    let Statement::CreateSchema {
+        schema_name: _,
+        if_not_exists: _,
+        with,
+        options,
+        default_collate_spec,
+        clone,
+    } = statement
+    else {
+        return Ok(());
+    };
+    refuse(&[
+        (with.is_some(), "CREATE SCHEMA WITH"),
+        (options.is_some(), "CREATE SCHEMA OPTIONS"),
+        (default_collate_spec.is_some(), "CREATE SCHEMA DEFAULT COLLATE"),
+        (clone.is_some(), "CREATE SCHEMA CLONE"),
+    ])
 }
 
 /// Rejects clauses of CREATE VIEW other than OR REPLACE and the names of columns.

@@ -131,12 +131,11 @@ impl ForeignKey {
     }
 
     /// Returns the definition, as `pg_get_constraintdef` does.
-    pub(crate) fn definition(&self, table: &Table, parent: &Table) -> String {
+    pub(crate) fn definition(&self, table: &Table, parent: &Table, parent_name: &str) -> String {
         let list = |names: Vec<&str>| names.into_iter().map(quoted).collect::<Vec<_>>().join(", ");
         let mut out = format!(
-            "FOREIGN KEY ({}) REFERENCES {}({})",
+            "FOREIGN KEY ({}) REFERENCES {parent_name}({})",
             list(self.names(table)),
-            quoted(&parent.name),
             list(self.key_names(parent))
         );
         if self.is_full {

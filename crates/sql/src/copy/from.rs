@@ -67,9 +67,10 @@ impl Session {
         let options = Options::read(options, legacy_options, false)?;
         let work = self.work.as_mut().ok_or_else(no_copy)?;
         let engine = self.engine.clone();
-        let mut looks = 0;
+        let (path, mut looks) = (self.facts.search_path(), 0);
         let (table, related) = loop {
-            let table = compile::changeable(compile::table_for(&engine, work, table_name).await?)?;
+            let table = compile::table_for(&engine, work, &path, table_name).await?;
+            let table = compile::changeable(table)?;
             let mut tables = vec![table.planned()];
             let related = compile::related_for(&engine, work, &table, &mut tables).await?;
             if work.is_current(&engine.cache, &tables, false).await? {

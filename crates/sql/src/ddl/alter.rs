@@ -1,6 +1,6 @@
 //! ALTER TABLE.
 
-use super::{Ddl, change, columns, constraints, duplicate, open, views};
+use super::{Ddl, change, columns, constraints, open, views};
 use crate::catalog;
 use crate::error::SqlError;
 use crate::kv;
@@ -53,15 +53,13 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
             AlterTableOperation::RenameTable { table_name } => {
                 let name = match table_name {
                     ast::RenameTableNameKind::As(name) | ast::RenameTableNameKind::To(name) => {
-                        names::relation(name)?
+                        names::simple(name)?
                     }
                 };
-                if catalog::relation(cx.txn, &name).await?.is_some() {
-                    return Err(duplicate(&name));
-                }
+                cx.check_free(table.schema, &name).await?;
                 views::refuse_renamed(cx, table.id, &table.name).await?;
-                cx.txn.put(kv::name_key(&table.name), None)?;
-                catalog::put_name(cx.txn, &name, table.id, table.id)?;
+                cx.txn.put(kv::name_key(table.schema, &table.name), None)?;
+                catalog::put_name(cx.txn, table.schema, &name, table.id, table.id)?;
                 table.name = name;
                 table.bind_stored()?;
             }

@@ -7,6 +7,7 @@ use crate::catalog::{self, Table};
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::expr::Facts;
+use crate::type_names;
 use crate::work::Work;
 use meridian_txn::Lock;
 
@@ -38,10 +39,12 @@ pub(crate) async fn step(
     step: &Step<'_>,
 ) -> Result<Option<Building>, SqlError> {
     let database = engine.database().clone();
-    let cx = &mut Ddl::of(engine, &*database, work, facts);
+    let path = facts.search_path();
+    let cx = &mut Ddl::of(engine, &*database, work, facts, &path);
     cx.clean = true;
     let building = match step {
         Step::Declare(create) => {
+            cx.know_types(type_names::in_expressions(*create)).await?;
             let Some((old, mut table)) = declare_index(cx, create).await? else {
                 return Ok(None);
             };

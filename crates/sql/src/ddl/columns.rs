@@ -362,7 +362,7 @@ pub(super) async fn drop(
     table.columns[column].drop(column);
     table.settle();
     let bound = table.bind_stored().and_then(|()| Binder::new(&[]).defaults(table));
-    bound.map_err(|error| foreign_type(error, &old.enumerations()))?;
+    bound.map_err(|error| foreign_type(error, old.enumerations().into_iter()))?;
     if has_moved {
         rewrite(cx, &old, table, &Move::Fill).await?;
     }

@@ -1,12 +1,10 @@
 //! COMMENT ON: texts about objects, which are read with their descriptors. They change no plan.
 
-use super::{Ddl, types};
+use super::{Ddl, schemas, types};
 use crate::bind;
 use crate::catalog::{self, Object};
 use crate::error::{SqlError, state};
 use crate::names;
-use crate::system;
-use meridian_txn::Lock;
 use sqlparser::ast::{CommentObject, Ident, ObjectName, ObjectNamePart};
 
 /// Runs COMMENT ON.
@@ -19,14 +17,14 @@ pub(super) async fn comment(
     let (id, column) = match kind {
         CommentObject::Table | CommentObject::View | CommentObject::Sequence => {
             let (object, wanted) = (relation(cx, name).await?, kind.to_string().to_lowercase());
-            if kind_of(&object) != wanted {
+            if object.kind() != wanted {
                 return Err(catalog::not_a(&wanted, object.name()));
             }
             (object.id(), 0)
         }
         CommentObject::Column => column_of(cx, name).await?,
         CommentObject::Type => (types::open(cx, &names::relation(name)?).await?.id(), 0),
-        CommentObject::Schema if names::relation(name)? == "public" => (system::PUBLIC, 0),
+        CommentObject::Schema => (schemas::open(cx, &names::simple(name)?).await?, 0),
         other => return Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
     };
     let mut comments = catalog::comments(cx.txn, id).await?;
@@ -37,21 +35,10 @@ pub(super) async fn comment(
 /// Finds a relation, which is there until the transaction has committed.
 async fn relation(cx: &mut Ddl<'_>, name: &ObjectName) -> Result<Object, SqlError> {
     let name = names::relation(name)?;
-    let cache = &cx.engine.cache;
-    let found = catalog::object_by_name(cx.txn, cache, &name, cx.clean, Lock::Exclusive).await?;
-    found.ok_or_else(|| {
+    cx.object(&name).await?.ok_or_else(|| {
         let message = format!("relation \"{name}\" does not exist");
         SqlError::new(state::UNDEFINED_TABLE, message)
     })
-}
-
-fn kind_of(object: &Object) -> &'static str {
-    match object {
-        Object::Table(_) => "table",
-        Object::View(_) => "view",
-        Object::Sequence(_) => "sequence",
-        Object::Enum(_) => "type",
-    }
 }
 
 /// Finds a column by the name of its relation and its own. Returns the relation's id, and the

@@ -147,10 +147,11 @@ pub(super) async fn add_check(
     }
     // As it is written: only the table itself may qualify a column.
     let mut binder = Binder::new(&[]);
+    binder.types.clone_from(&cx.types);
     binder.add(table.columns_alone(), &table.name);
     binder.begin_clause("check constraints", false);
     binder.bind_bool(expr, "CHECK")?;
-    let text = unqualified(expr);
+    let text = unqualified(expr, &cx.types);
     let mut check = Check::new(cx.next_id().await?, String::new(), text, is_validated);
     check.bind(&table.columns_alone())?;
     check.name = name.unwrap_or_else(|| check_name(table, &check.columns()));
@@ -200,7 +201,7 @@ pub(super) async fn drop_constraint(
 /// Removes the primary key. The caller rewrites the rows.
 pub(super) fn remove_primary(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
     match table.primary.take() {
-        Some(primary) => Ok(cx.txn.put(kv::name_key(&primary.name), None)?),
+        Some(primary) => Ok(cx.txn.put(kv::name_key(table.schema, &primary.name), None)?),
         None => Ok(()),
     }
 }

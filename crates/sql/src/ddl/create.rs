@@ -2,7 +2,7 @@
 
 use super::index::{add_index, parts};
 use super::stored::stored;
-use super::{Ddl, check_schema, constraints, duplicate, foreign_keys, free_name, sequences, users};
+use super::{Ddl, constraints, duplicate, foreign_keys, free_name, sequences, users};
 use crate::bind::Binder;
 use crate::catalog::{self, ColumnDef, Identity, Table};
 use crate::error::{SqlError, state};
@@ -17,8 +17,9 @@ pub(super) async fn create_table(
     create: &ast::CreateTable,
 ) -> Result<(), SqlError> {
     let name = names::relation(&create.name)?;
-    check_schema(&name)?;
-    if catalog::relation(cx.txn, &name).await?.is_some() {
+    let schema = cx.place(&name).await?;
+    let name = name.name;
+    if catalog::relation_in(cx.txn, schema, &name).await?.is_some() {
         return if create.if_not_exists { Ok(()) } else { Err(duplicate(&name)) };
     }
     let (mut columns, mut given) = (Vec::new(), Vec::new());
@@ -35,7 +36,8 @@ pub(super) async fn create_table(
     }
     let id = cx.next_id().await?;
     let mut table = Table::new(id, &name, columns);
-    catalog::put_name(cx.txn, &name, id, id)?;
+    table.schema = schema;
+    catalog::put_name(cx.txn, schema, &name, id, id)?;
     for (at, given) in given.into_iter().enumerate() {
         if let Some(Given { identity, options }) = given {
             sequences::give(cx, &mut table, at, identity, &options).await?;
@@ -191,14 +193,12 @@ pub(super) async fn set_primary(
         table.columns[part.column as usize].not_null = true;
     }
     let name = match name {
-        Some(name) if catalog::relation(cx.txn, &name).await?.is_some() => {
-            return Err(duplicate(&name));
-        }
         Some(name) => name,
-        None => free_name(cx, format!("{}_pkey", table.name)).await?,
+        None => free_name(cx, table.schema, format!("{}_pkey", table.name)).await?,
     };
+    cx.check_free(table.schema, &name).await?;
     let id = cx.next_id().await?;
-    catalog::put_name(cx.txn, &name, id, table.id)?;
+    catalog::put_name(cx.txn, table.schema, &name, id, table.id)?;
     let primary = Index::new(id, name, parts, true);
     primary.check_keys(table)?;
     table.primary = Some(primary);

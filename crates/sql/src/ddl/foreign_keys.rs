@@ -89,7 +89,9 @@ pub(super) async fn add_foreign(
     column: Option<usize>,
     is_validated: bool,
 ) -> Result<usize, SqlError> {
-    let own = names::relation(&added.foreign_table)? == table.name;
+    // A new table has a name already, and no descriptor.
+    let parent = cx.relation(&names::relation(&added.foreign_table)?).await?;
+    let own = parent.is_some_and(|parent| parent.id == table.id);
     let before = match own {
         true => Arc::new(table.clone()),
         false => open(cx, &added.foreign_table).await?,

@@ -1,16 +1,18 @@
 //! CREATE INDEX and DROP INDEX.
 
 use super::rows::all_rows;
+use super::stored::refer_to_types;
 use super::{Ddl, change, duplicate, foreign_keys, free_name, open};
 use crate::bind;
 use crate::bulk::Bulk;
 use crate::catalog::{self, Table};
 use crate::clauses;
 use crate::datum::Datum;
+use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::index::{Entry, Index, IndexPart};
 use crate::kv;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::write;
 use meridian_txn::Lock;
 use sqlparser::ast;
@@ -36,17 +38,17 @@ pub(super) async fn declare_index(
     clauses::create_index(create)?;
     let old = open(cx, &create.table_name).await?;
     let mut table = (*old).clone();
-    let mut index = index_of(&table, &create.columns)?;
+    let mut index = index_of(&table, &create.columns, &cx.types)?;
     index.unique = create.unique;
     let included = match create.include.as_slice() {
         [] => Vec::new(),
         named => bind::target_columns(&table, named)?,
     };
     index.included = included.into_iter().map(|column| column as u32).collect();
-    index.predicate = create.predicate.as_ref().map(unqualified);
-    let name = create.name.as_ref().map(names::relation).transpose()?;
+    index.predicate = create.predicate.as_ref().map(|expr| unqualified(expr, &cx.types));
+    let name = create.name.as_ref().map(names::simple).transpose()?;
     if let Some(name) = &name
-        && catalog::relation(cx.txn, name).await?.is_some()
+        && catalog::relation_in(cx.txn, table.schema, name).await?.is_some()
     {
         return if create.if_not_exists { Ok(None) } else { Err(duplicate(name)) };
     }
@@ -63,14 +65,12 @@ pub(super) async fn add_index(
     suffix: &str,
 ) -> Result<(), SqlError> {
     let name = match name {
-        Some(name) if catalog::relation(cx.txn, &name).await?.is_some() => {
-            return Err(duplicate(&name));
-        }
         Some(name) => name,
-        None => free_name(cx, index_name(table, &index, suffix)).await?,
+        None => free_name(cx, table.schema, index_name(table, &index, suffix)).await?,
     };
+    cx.check_free(table.schema, &name).await?;
     let id = cx.next_id().await?;
-    catalog::put_name(cx.txn, &name, id, table.id)?;
+    catalog::put_name(cx.txn, table.schema, &name, id, table.id)?;
     (index.id, index.name) = (id, name);
     table.indexes.push(index);
     table.bind_stored()
@@ -91,7 +91,7 @@ pub(super) fn parts(
     table: &Table,
     columns: &[ast::IndexColumn],
 ) -> Result<Vec<IndexPart>, SqlError> {
-    let index = index_of(table, columns)?;
+    let index = index_of(table, columns, &[])?;
     if !index.expressions.is_empty() {
         return Err(SqlError::new(state::SYNTAX, "a key has columns, and no expressions"));
     }
@@ -106,7 +106,11 @@ pub(super) fn parts(
 }
 
 /// Returns an index of columns and expressions, without id and name.
-pub(super) fn index_of(table: &Table, columns: &[ast::IndexColumn]) -> Result<Index, SqlError> {
+pub(super) fn index_of(
+    table: &Table,
+    columns: &[ast::IndexColumn],
+    types: &[(Qualified, Enum)],
+) -> Result<Index, SqlError> {
     let mut index = Index::new(0, String::new(), Vec::with_capacity(columns.len()), false);
     for column in columns {
         let mut expr = &column.column.expr;
@@ -118,7 +122,7 @@ pub(super) fn index_of(table: &Table, columns: &[ast::IndexColumn]) -> Result<In
                 bind::target_columns(table, std::slice::from_ref(ident))?[0] as u32
             }
             expr => {
-                index.expressions.push(unqualified(expr));
+                index.expressions.push(unqualified(expr, types));
                 IndexPart::EXPRESSIONS + index.expressions.len() as u32 - 1
             }
         };
@@ -129,9 +133,10 @@ pub(super) fn index_of(table: &Table, columns: &[ast::IndexColumn]) -> Result<In
 }
 
 /// Returns the text of an expression whose columns are named without their table, which may get
-/// another name.
-pub(super) fn unqualified(expr: &ast::Expr) -> String {
+/// another name, and whose types are named by their ids.
+pub(super) fn unqualified(expr: &ast::Expr, types: &[(Qualified, Enum)]) -> String {
     let mut expr = expr.clone();
+    refer_to_types(&mut expr, types);
     let _ = ast::visit_expressions_mut(&mut expr, |part| {
         if let ast::Expr::CompoundIdentifier(path) = part
             && let Some(last) = path.pop()
@@ -178,13 +183,14 @@ pub(crate) fn not_unique(table: &Table, index: &Index, row: &[Datum]) -> SqlErro
 
 pub(super) async fn drop_index(
     cx: &mut Ddl<'_>,
-    name: &str,
+    name: &Qualified,
     if_exists: bool,
     cascade: bool,
 ) -> Result<(), SqlError> {
     let missing =
         || SqlError::new(state::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
-    let relation = catalog::relation(cx.txn, name).await?;
+    let relation = cx.relation(name).await?;
+    let name = &*name.name;
     let Some(relation) = relation.filter(|relation| relation.id != relation.table) else {
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
@@ -210,7 +216,7 @@ pub(super) async fn drop_index(
 pub(super) fn remove_index(cx: &mut Ddl<'_>, table: &mut Table, at: usize) -> Result<(), SqlError> {
     let index = table.indexes.remove(at);
     catalog::drop_storage(cx.txn, index.id)?;
-    Ok(cx.txn.put(kv::name_key(&index.name), None)?)
+    Ok(cx.txn.put(kv::name_key(table.schema, &index.name), None)?)
 }
 
 /// Renames an index, or the index of a key.
@@ -220,17 +226,15 @@ pub(super) async fn rename_index(
     old: &str,
     new: &str,
 ) -> Result<(), SqlError> {
-    if catalog::relation(cx.txn, new).await?.is_some() {
-        return Err(duplicate(new));
-    }
-    let id = table.id;
+    cx.check_free(table.schema, new).await?;
+    let (id, schema) = (table.id, table.schema);
     let mut keys = table.primary.iter_mut().chain(&mut table.indexes);
     let Some(index) = keys.find(|index| index.name == old) else {
         let message = format!("index \"{old}\" does not exist");
         return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
     };
-    cx.txn.put(kv::name_key(old), None)?;
-    catalog::put_name(cx.txn, new, index.id, id)?;
+    cx.txn.put(kv::name_key(schema, old), None)?;
+    catalog::put_name(cx.txn, schema, new, index.id, id)?;
     index.name = new.into();
     Ok(())
 }

@@ -28,10 +28,7 @@ fn whole(expr: &mut Expr, ty: Enum, is_its: bool) -> Option<&mut Value> {
     match expr {
         Expr::Nested(inner) => whole(inner, ty, is_its),
         Expr::Value(value) => is_its.then_some(&mut value.value),
-        Expr::Cast { expr, data_type, .. } => {
-            let name = names::enumeration(data_type);
-            whole(expr, ty, name.as_ref() == Some(&ty.descriptor().name))
-        }
+        Expr::Cast { expr, data_type, .. } => whole(expr, ty, names::is_enum(data_type, ty)),
         _ => None,
     }
 }

@@ -14,6 +14,7 @@ mod foreign_keys;
 mod index;
 mod labels;
 mod rows;
+mod schemas;
 mod sequences;
 mod stored;
 mod types;
@@ -24,16 +25,15 @@ pub(crate) use building::{Building, step};
 pub(crate) use index::not_unique;
 
 use crate::bulk::Ids;
-use crate::catalog::{self, Object, Table};
+use crate::catalog::{self, Object, Relation, Resolver, SearchPath, Table};
 use crate::clauses;
 use crate::compile;
 use crate::constraint::Deferred;
 use crate::engine::Engine;
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
 use crate::kv;
-use crate::names;
+use crate::names::{self, NamedTypes, Qualified};
 use crate::parse::Parsed;
 use crate::sequence::Changed;
 use crate::statistics;
@@ -44,6 +44,7 @@ use create::create_table;
 use index::{create_index, drop_index};
 use meridian_txn::{Database, Lock, SchemaVersion, Transaction};
 use sqlparser::ast::{self, ObjectType, Statement};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A change of the catalog in a session's transaction.
@@ -60,7 +61,8 @@ pub(crate) struct Ddl<'a> {
     /// The obligations that the transaction has deferred.
     deferred: &'a mut Deferred,
     /// The enum types that the statement names.
-    types: Vec<Enum>,
+    types: NamedTypes,
+    names: Resolver<'a>,
     pub(crate) facts: &'a Facts,
 }
 
@@ -72,13 +74,14 @@ impl<'a> Ddl<'a> {
         database: &'a dyn Database,
         work: &'a mut Work,
         facts: &'a Facts,
+        path: &'a SearchPath,
     ) -> Ddl<'a> {
         let clean = work.clean;
         work.catalog_changed();
         let Work { txn, own, row_number, sequences, deferred, .. } = work;
         let (txn, ids) = (txn.as_mut(), Ids { database, own });
-        let types = Vec::new();
-        Ddl { engine, txn, ids, clean, row_number, sequences, deferred, types, facts }
+        let (types, names) = (Vec::new(), Resolver::new(path));
+        Ddl { engine, txn, ids, clean, row_number, sequences, deferred, types, names, facts }
     }
 
     /// Fails with 55006 if a check of a table's rows is deferred: it would find other columns, or
@@ -94,6 +97,46 @@ impl<'a> Ddl<'a> {
             .hint("Run SET CONSTRAINTS ALL IMMEDIATE before."))
     }
 
+    /// Looks up the enum types that the statement names.
+    async fn know_types(&mut self, names: BTreeSet<Qualified>) -> Result<(), SqlError> {
+        let cache = &self.engine.cache;
+        self.types = self.names.enum_types(self.txn, cache, names, self.clean).await?;
+        Ok(())
+    }
+
+    /// Returns the relation of a name, if there is one.
+    async fn relation(&mut self, name: &Qualified) -> Result<Option<Relation>, SqlError> {
+        self.names.relation(self.txn, name).await
+    }
+
+    /// Fails with 42P07 if a schema has a relation of a name.
+    async fn check_free(&mut self, schema: u32, name: &str) -> Result<(), SqlError> {
+        match catalog::relation_in(self.txn, schema, name).await? {
+            Some(_) => Err(duplicate(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Finds the object of a name, and locks its version until the transaction ends.
+    async fn object(&mut self, name: &Qualified) -> Result<Option<Object>, SqlError> {
+        let cache = &self.engine.cache;
+        self.names.object(self.txn, cache, name, self.clean, Lock::Exclusive).await
+    }
+
+    /// Finds the table of a name, and locks its version until the transaction ends.
+    async fn table(&mut self, name: &Qualified) -> Result<Option<Arc<Table>>, SqlError> {
+        match self.object(name).await? {
+            Some(Object::Table(table)) => Ok(Some(table)),
+            Some(_) => Err(catalog::not_a("table", &name.name)),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the schema in which a new object of a name is created.
+    async fn place(&mut self, name: &Qualified) -> Result<u32, SqlError> {
+        self.names.place(self.txn, name).await
+    }
+
     /// Returns the next id, for a table, an index or a sequence.
     async fn next_id(&mut self) -> Result<u32, SqlError> {
         self.ids.next(self.txn).await
@@ -107,14 +150,15 @@ pub(crate) async fn run(
     source: &Parsed,
 ) -> Result<String, SqlError> {
     let database = engine.database().clone();
-    let cx = &mut Ddl::of(engine, &*database, work, facts);
+    let path = facts.search_path();
+    let cx = &mut Ddl::of(engine, &*database, work, facts, &path);
     if let Some(statement) = &source.sequence {
         return sequences::run(cx, statement).await;
     }
     let names = type_names::in_statement(&source.statement);
-    cx.types = catalog::enums_by_name(cx.txn, &cx.engine.cache, names, cx.clean).await?;
+    cx.know_types(names).await?;
     let done = run_statement(cx, source).await;
-    done.map_err(|error| stored::foreign_type(error, &cx.types))
+    done.map_err(|error| stored::foreign_type(error, cx.types.iter().map(|(_, ty)| *ty)))
 }
 
 async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlError> {
@@ -138,6 +182,19 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
             clauses::refuse(&[(*if_exists, "COMMENT IF EXISTS")])?;
             comments::comment(cx, *object_type, object_name, comment.as_deref()).await?;
             "COMMENT".into()
+        }
+        Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+            clauses::create_schema(&source.statement)?;
+            schemas::create(cx, schema_name, *if_not_exists).await?;
+            "CREATE SCHEMA".into()
+        }
+        Statement::AlterSchema(alter) => {
+            schemas::alter(cx, alter).await?;
+            "ALTER SCHEMA".into()
+        }
+        Statement::Drop { object_type: ObjectType::Schema, if_exists, names, cascade, .. } => {
+            schemas::drop(cx, names, *if_exists, *cascade).await?;
+            "DROP SCHEMA".into()
         }
         Statement::CreateType { name, representation } => {
             types::create(cx, name, representation.as_ref()).await?;
@@ -193,15 +250,7 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
             let mut dropped = Vec::new();
             for name in names {
                 let folded = names::relation(name)?;
-                match catalog::table_by_name(
-                    cx.txn,
-                    &cx.engine.cache,
-                    &folded,
-                    cx.clean,
-                    Lock::Exclusive,
-                )
-                .await?
-                {
+                match cx.table(&folded).await? {
                     Some(table) => dropped.push(table),
                     None if *if_exists => {}
                     None => {
@@ -240,12 +289,11 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
 /// Loads a table that is about to change, and locks its version until this transaction ends.
 async fn open(cx: &mut Ddl<'_>, name: &ast::ObjectName) -> Result<Arc<Table>, SqlError> {
     let folded = names::relation(name)?;
-    match catalog::table_by_name(cx.txn, &cx.engine.cache, &folded, cx.clean, Lock::Exclusive)
-        .await?
-    {
+    match cx.table(&folded).await? {
         Some(table) => Ok(table),
         None => {
-            let found = compile::table(cx.engine, cx.txn, cx.clean, name).await?;
+            let names = &mut cx.names;
+            let found = compile::table(cx.engine, cx.txn, names, cx.clean, name).await?;
             compile::changeable(found)
         }
     }
@@ -276,7 +324,7 @@ async fn drop_table(
     table.outdate(cx.txn, SchemaVersion::GONE, cx.ids.own)?;
     users::settle_types(cx, table.id, &table.enumerations(), &[])?;
     for index in table.primary.iter().chain(&table.indexes) {
-        cx.txn.put(kv::name_key(&index.name), None)?;
+        cx.txn.put(kv::name_key(table.schema, &index.name), None)?;
     }
     for index in &table.indexes {
         catalog::drop_storage(cx.txn, index.id)?;
@@ -294,31 +342,20 @@ async fn renew(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
     for index in &mut table.indexes {
         catalog::drop_storage(cx.txn, index.id)?;
         index.id = cx.next_id().await?;
-        catalog::put_name(cx.txn, &index.name, index.id, table.id)?;
+        catalog::put_name(cx.txn, table.schema, &index.name, index.id, table.id)?;
     }
     Ok(())
 }
 
 /// Returns an unused name: `table_column_key`, or with a number appended.
-async fn free_name(cx: &mut Ddl<'_>, wanted: String) -> Result<String, SqlError> {
+async fn free_name(cx: &mut Ddl<'_>, schema: u32, wanted: String) -> Result<String, SqlError> {
     let mut name = wanted.clone();
     let mut number = 1;
-    while catalog::relation(cx.txn, &name).await?.is_some() {
+    while catalog::relation_in(cx.txn, schema, &name).await?.is_some() {
         name = format!("{wanted}{number}");
         number += 1;
     }
     Ok(name)
-}
-
-/// Fails with 3F000 if a new relation is to be in another schema than `public`.
-fn check_schema(name: &str) -> Result<(), SqlError> {
-    match name.split_once('.') {
-        Some((schema, _)) => {
-            let message = format!("schema \"{schema}\" does not exist");
-            Err(SqlError::new(state::NO_SCHEMA, message))
-        }
-        None => Ok(()),
-    }
 }
 
 fn duplicate(name: &str) -> SqlError {

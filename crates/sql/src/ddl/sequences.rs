@@ -1,11 +1,11 @@
 //! CREATE, ALTER and DROP SEQUENCE, and the sequences of columns.
 
-use super::{Ddl, change, check_schema, depended_on, duplicate, free_name, open, views};
+use super::{Ddl, change, depended_on, duplicate, free_name, open, views};
 use crate::bind;
 use crate::catalog::{self, Identity, Object, Table};
 use crate::error::{SqlError, state};
 use crate::kv;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::sequence::{Change, IdentityChange, Options, Owner, Sequence, SequenceStatement, Value};
 use crate::system;
 use crate::types::Type;
@@ -21,12 +21,13 @@ pub(super) async fn run(
     Ok(match statement {
         SequenceStatement::Create { name, if_not_exists, options } => {
             let name = names::relation(name)?;
-            check_schema(&name)?;
-            if catalog::relation(cx.txn, &name).await?.is_none() {
-                let sequence = create(cx, &name, Type::Int8, options, None).await?;
+            let schema = cx.place(&name).await?;
+            let name = (schema, &*name.name);
+            if catalog::relation_in(cx.txn, schema, name.1).await?.is_none() {
+                let sequence = create(cx, name, Type::Int8, options, None).await?;
                 own(cx, sequence, options).await?;
             } else if !if_not_exists {
-                return Err(duplicate(&name));
+                return Err(duplicate(name.1));
             }
             "CREATE SEQUENCE"
         }
@@ -41,7 +42,7 @@ pub(super) async fn run(
         }
         SequenceStatement::Identity { table, if_exists, column, change } => {
             let folded = names::relation(table)?;
-            if *if_exists && catalog::relation(cx.txn, &folded).await?.is_none() {
+            if *if_exists && cx.relation(&folded).await?.is_none() {
                 return Ok("ALTER TABLE".into());
             }
             alter_identity(cx, table, column, change).await?;
@@ -51,16 +52,15 @@ pub(super) async fn run(
     .into())
 }
 
-fn missing(kind: &str, name: &str) -> SqlError {
+fn missing(kind: &str, name: &Qualified) -> SqlError {
     SqlError::new(state::UNDEFINED_TABLE, format!("{kind} \"{name}\" does not exist"))
 }
 
 /// Finds a sequence, and locks its version until the transaction ends.
-async fn named(cx: &mut Ddl<'_>, name: &str) -> Result<Option<Arc<Sequence>>, SqlError> {
-    let cache = &cx.engine.cache;
-    match catalog::object_by_name(cx.txn, cache, name, cx.clean, Lock::Exclusive).await? {
+async fn named(cx: &mut Ddl<'_>, name: &Qualified) -> Result<Option<Arc<Sequence>>, SqlError> {
+    match cx.object(name).await? {
         Some(Object::Sequence(sequence)) => Ok(Some(sequence)),
-        Some(_) => Err(catalog::not_a("sequence", name)),
+        Some(_) => Err(catalog::not_a("sequence", &name.name)),
         None => Ok(None),
     }
 }
@@ -78,17 +78,17 @@ async fn table_of(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Arc<Table>>, SqlEr
     catalog::table_by_id(cx.txn, &cx.engine.cache, id, cx.clean, Lock::Exclusive).await
 }
 
-/// Creates a sequence of an unused name.
+/// Creates a sequence of an unused name in a schema.
 pub(super) async fn create(
     cx: &mut Ddl<'_>,
-    name: &str,
+    name: (u32, &str),
     ty: Type,
     options: &Options,
     owner: Option<Owner>,
 ) -> Result<Sequence, SqlError> {
     let mut sequence = Sequence::new(0, name, ty, options)?;
     (sequence.id, sequence.owner) = (cx.next_id().await?, owner);
-    catalog::put_name(cx.txn, name, sequence.id, sequence.id)?;
+    catalog::put_name(cx.txn, name.0, name.1, sequence.id, sequence.id)?;
     catalog::put(cx.txn, &Object::Sequence(Arc::new(sequence.clone())))?;
     sequence.write(cx.txn, sequence.beginning())?;
     changes(cx, sequence.id);
@@ -165,12 +165,10 @@ async fn alter(cx: &mut Ddl<'_>, old: Arc<Sequence>, change: &Change) -> Result<
         Change::Nothing => Ok(()),
         Change::Rename(name) => {
             let name = names::fold(name);
-            if catalog::relation(cx.txn, &name).await?.is_some() {
-                return Err(duplicate(&name));
-            }
+            cx.check_free(old.schema, &name).await?;
             views::refuse_renamed(cx, old.id, &old.name).await?;
-            cx.txn.put(kv::name_key(&old.name), None)?;
-            catalog::put_name(cx.txn, &name, old.id, old.id)?;
+            cx.txn.put(kv::name_key(old.schema, &old.name), None)?;
+            catalog::put_name(cx.txn, old.schema, &name, old.id, old.id)?;
             put(cx, Sequence { name, ..(*old).clone() }).await
         }
         Change::Options(options) => {
@@ -241,7 +239,7 @@ async fn users(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<(Arc<Table>, Vec<usize>)
 /// Drops a sequence.
 pub(super) async fn drop(
     cx: &mut Ddl<'_>,
-    name: &str,
+    name: &Qualified,
     if_exists: bool,
     cascade: bool,
 ) -> Result<(), SqlError> {
@@ -256,14 +254,24 @@ pub(super) async fn drop(
         return Err(SqlError::new(state::DEPENDENT_OBJECTS, message)
             .hint(format!("You can drop {column} instead.")));
     }
-    views::drop_readers(cx, sequence.id, &format!("sequence {name}"), &[], cascade).await?;
+    drop_one(cx, &sequence, cascade).await
+}
+
+/// Drops a sequence that is not that of an identity column; with CASCADE what uses it, too.
+pub(super) async fn drop_one(
+    cx: &mut Ddl<'_>,
+    sequence: &Sequence,
+    cascade: bool,
+) -> Result<(), SqlError> {
+    let what = format!("sequence {}", sequence.name);
+    views::drop_readers(cx, sequence.id, &what, &[], cascade).await?;
     let users = users(cx, sequence.id).await?;
     if !cascade && !users.is_empty() {
-        return Err(depends(&format!("sequence {name}"), &sequence, &users));
+        return Err(depends(&what, sequence, &users));
     }
     forget_defaults(cx, &users).await?;
-    disown(cx, &sequence).await?;
-    remove(cx, &sequence).await
+    disown(cx, sequence).await?;
+    remove(cx, sequence).await
 }
 
 fn of(table: &Table, column: u32) -> &str {
@@ -298,11 +306,11 @@ async fn forget_defaults(
     Ok(())
 }
 
-async fn remove(cx: &mut Ddl<'_>, sequence: &Arc<Sequence>) -> Result<(), SqlError> {
+async fn remove(cx: &mut Ddl<'_>, sequence: &Sequence) -> Result<(), SqlError> {
     outdate(cx, sequence, SchemaVersion::GONE).await?;
     catalog::drop_storage(cx.txn, sequence.id)?;
     changes(cx, sequence.id);
-    catalog::remove(cx.txn, &Object::Sequence(sequence.clone()))
+    catalog::remove(cx.txn, &Object::Sequence(Arc::new(sequence.clone())))
 }
 
 /// Drops the sequences of a column that is being dropped.
@@ -375,16 +383,15 @@ pub(super) async fn give(
     let name = match &options.name {
         Some(name) => {
             let name = names::relation(name)?;
-            if catalog::relation(cx.txn, &name).await?.is_some() {
-                return Err(duplicate(&name));
-            }
-            name
+            let schema = cx.place(&name).await?;
+            cx.check_free(schema, &name.name).await?;
+            (schema, name.name)
         }
-        None => free_name(cx, wanted).await?,
+        None => (table.schema, free_name(cx, table.schema, wanted).await?),
     };
     let is_identity = identity.is_some();
     let owner = Owner { table: table.id, column: column as u32, is_identity };
-    let sequence = create(cx, &name, ty, options, Some(owner)).await?;
+    let sequence = create(cx, (name.0, &name.1), ty, options, Some(owner)).await?;
     table.owns.push(sequence.id);
     let def = &mut table.columns[column];
     (def.default, def.identity, def.not_null) = (Some(sequence.default()), identity, true);

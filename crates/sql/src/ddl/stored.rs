@@ -1,23 +1,24 @@
-//! The texts of expressions that are stored: sequences are named by their ids, so that they may be
-//! renamed.
+//! The texts of expressions that are stored: sequences and types are named by their ids, so that
+//! they may be renamed, and are found whatever the search path.
 
 use super::Ddl;
 use crate::catalog::{self, Object};
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::sequence;
-use meridian_txn::Lock;
+use crate::type_names;
 use sqlparser::ast::{self, CastKind, DataType, Expr, Value};
 use std::ops::ControlFlow;
 
 /// Says of a type that a stored expression cannot name why: its table has no column of the type.
-pub(super) fn foreign_type(error: SqlError, types: &[Enum]) -> SqlError {
-    let is_missing = |ty: &&Enum| {
-        let message = format!("type \"{}\" does not exist", ty.descriptor().name);
-        error.sqlstate == state::UNDEFINED_OBJECT && error.message == message
+pub(super) fn foreign_type(error: SqlError, mut types: impl Iterator<Item = Enum>) -> SqlError {
+    let is_missing = |ty: &Enum| {
+        let names = [&names::reference(ty.id()).value, &ty.descriptor().name];
+        let is_of = |name| error.message == format!("type \"{name}\" does not exist");
+        error.sqlstate == state::UNDEFINED_OBJECT && names.into_iter().any(is_of)
     };
-    match types.iter().find(is_missing) {
+    match types.find(is_missing) {
         Some(ty) => SqlError::unsupported(format!(
             "the type {} in a stored expression of a table that has no column of it",
             ty.shown()
@@ -26,7 +27,28 @@ pub(super) fn foreign_type(error: SqlError, types: &[Enum]) -> SqlError {
     }
 }
 
-/// Returns the text of an expression to be stored: sequences are named by their ids. Fails with
+/// Lets an expression name enum types by their ids.
+pub(super) fn refer_to_types(expr: &mut Expr, types: &[(Qualified, Enum)]) {
+    let _ = ast::visit_expressions_mut(expr, |part| {
+        if let Some(ty) = type_names::of_mut(part) {
+            refer_to(ty, types);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn refer_to(ty: &mut DataType, types: &[(Qualified, Enum)]) {
+    if let DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) = ty {
+        return refer_to(element, types);
+    }
+    let Some(name) = names::enumeration(ty) else { return };
+    if let Some((_, found)) = types.iter().find(|(other, _)| *other == name) {
+        let name = ast::ObjectName::from(vec![names::reference(found.id())]);
+        *ty = DataType::Custom(name, Vec::new());
+    }
+}
+
+/// Returns the text of an expression to be stored: types and sequences are named by their ids. Fails with
 /// 42P01 if there is none of a name.
 pub(super) async fn stored(cx: &mut Ddl<'_>, expr: &Expr) -> Result<String, SqlError> {
     let mut found: Vec<String> = Vec::new();
@@ -34,9 +56,6 @@ pub(super) async fn stored(cx: &mut Ddl<'_>, expr: &Expr) -> Result<String, SqlE
         found.extend(sequence::literal_of(part).map(str::to_owned));
         ControlFlow::<()>::Continue(())
     });
-    if found.is_empty() {
-        return Ok(expr.to_string());
-    }
     let mut ids = Vec::with_capacity(found.len());
     for text in found {
         let missing = || {
@@ -44,14 +63,13 @@ pub(super) async fn stored(cx: &mut Ddl<'_>, expr: &Expr) -> Result<String, SqlE
             SqlError::new(state::UNDEFINED_TABLE, message)
         };
         let name = names::written(&text).ok_or_else(missing)?;
-        let cache = &cx.engine.cache;
-        let object = catalog::object_by_name(cx.txn, cache, &name, cx.clean, Lock::Shared);
-        match object.await?.ok_or_else(missing)? {
+        match cx.object(&name).await?.ok_or_else(missing)? {
             Object::Sequence(sequence) => ids.push((text, sequence.id)),
             other => return Err(catalog::not_a("sequence", other.name())),
         }
     }
     let mut expr = expr.clone();
+    refer_to_types(&mut expr, &cx.types);
     let _ = ast::visit_expressions_mut(&mut expr, |part| {
         if let Some(text) = sequence::literal_of(part).map(str::to_owned)
             && let Some((_, id)) = ids.iter().find(|(name, _)| *name == text)

@@ -3,12 +3,12 @@
 //! Each column holds its type's descriptor: a change of the type is one of the relations that have
 //! it, and is as atomic as the transaction.
 
-use super::{Ddl, change, check_schema, columns, depended_on, labels, users, views};
+use super::{Ddl, change, columns, depended_on, labels, users, views};
 use crate::catalog::{self, Object, Table};
 use crate::enumeration::{Beside, Descriptor, Enum};
 use crate::error::{SqlError, state};
 use crate::kv;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::parse;
 use crate::system;
 use crate::type_names;
@@ -19,13 +19,15 @@ use sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-fn missing(name: &str) -> SqlError {
+fn missing(name: &Qualified) -> SqlError {
     SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
 }
 
 /// Returns a type that every database has, as it is shown.
-fn system_type(name: &str) -> Option<String> {
-    system::type_named(name).map(|oid| system::format_type(oid.into(), None))
+fn system_type(name: &Qualified) -> Option<String> {
+    let is_system = name.schema.as_deref().is_none_or(|schema| schema == "pg_catalog");
+    let oid = system::type_named(&name.name).filter(|_| is_system);
+    oid.map(|oid| system::format_type(oid.into(), None))
 }
 
 /// Returns the text of a label, which is a string literal.
@@ -41,14 +43,13 @@ fn label(ident: &Ident) -> Result<&str, SqlError> {
     }
 }
 
-/// Fails if a type cannot get this name.
-async fn check_free(cx: &mut Ddl<'_>, name: &str) -> Result<(), SqlError> {
-    check_schema(name)?;
+/// Fails if a type in a schema cannot get this name.
+async fn check_free(cx: &mut Ddl<'_>, schema: u32, name: &str) -> Result<(), SqlError> {
     if names::is_known_type(name) {
         let what = format!("a type with the name of one of PostgreSQL's, \"{name}\",");
         return Err(SqlError::unsupported(what));
     }
-    if cx.txn.get(&kv::type_name_key(name), Lock::Exclusive).await?.is_some() {
+    if cx.txn.get(&kv::type_name_key(schema, name), Lock::Exclusive).await?.is_some() {
         let message = format!("type \"{name}\" already exists");
         return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
     }
@@ -56,13 +57,13 @@ async fn check_free(cx: &mut Ddl<'_>, name: &str) -> Result<(), SqlError> {
 }
 
 /// Finds a type, and locks its version until the transaction ends.
-async fn named(cx: &mut Ddl<'_>, name: &str) -> Result<Option<Enum>, SqlError> {
+async fn named(cx: &mut Ddl<'_>, name: &Qualified) -> Result<Option<Enum>, SqlError> {
     let cache = &cx.engine.cache;
-    catalog::enum_by_name(cx.txn, cache, name, cx.clean, Lock::Exclusive).await
+    cx.names.enum_type(cx.txn, cache, name, cx.clean, Lock::Exclusive).await
 }
 
 /// Finds a type that is there, and locks its version until the transaction ends.
-pub(super) async fn open(cx: &mut Ddl<'_>, name: &str) -> Result<Enum, SqlError> {
+pub(super) async fn open(cx: &mut Ddl<'_>, name: &Qualified) -> Result<Enum, SqlError> {
     if let Some(found) = named(cx, name).await? {
         return Ok(found);
     }
@@ -91,9 +92,11 @@ pub(super) async fn create(
         }
     };
     let name = names::relation(name)?;
-    check_free(cx, &name).await?;
+    let schema = cx.place(&name).await?;
+    let name = name.name;
+    check_free(cx, schema, &name).await?;
     let (id, array) = (cx.next_id().await?, cx.next_id().await?);
-    let mut new = Descriptor { id, array, name, version: 1, labels: Vec::new() };
+    let mut new = Descriptor { id, array, name, version: 1, labels: Vec::new(), schema };
     for ident in labels {
         let name = label(ident)?;
         if new.labels.iter().any(|label| label.name == name) {
@@ -105,7 +108,7 @@ pub(super) async fn create(
         }
         new.add(name, Beside::End)?;
     }
-    catalog::put_type_name(cx.txn, &new.name, id)?;
+    catalog::put_type_name(cx.txn, schema, &new.name, id)?;
     catalog::put(cx.txn, &Object::Enum(Enum::of(new)?))
 }
 
@@ -140,9 +143,9 @@ pub(super) async fn alter(
         }
         AlterTypeOperation::Rename(AlterTypeRename { new_name }) => {
             let to = names::fold(new_name);
-            check_free(cx, &to).await?;
-            cx.txn.put(kv::type_name_key(&name), None)?;
-            catalog::put_type_name(cx.txn, &to, new.id)?;
+            check_free(cx, new.schema, &to).await?;
+            cx.txn.put(kv::type_name_key(new.schema, &new.name), None)?;
+            catalog::put_type_name(cx.txn, new.schema, &to, new.id)?;
             new.name = to;
         }
     }
@@ -181,7 +184,8 @@ async fn replace(
             }
             Object::View(view) => {
                 let parsed = view.parsed()?;
-                if before != after && type_names::in_statement(&parsed.statement).contains(before) {
+                let named = type_names::in_statement(&parsed.statement);
+                if before != after && named.iter().any(|name| name.name == *before) {
                     let what = format!("renaming the type \"{before}\", which a view names,");
                     return Err(SqlError::unsupported(what)
                         .detail(format!("The view \"{}\" names it.", view.name))
@@ -253,7 +257,7 @@ fn rename(ty: &mut ast::DataType, before: &str, after: &str) {
         ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
             rename(element, before, after);
         }
-        ty if names::enumeration(ty).as_deref() == Some(before) => {
+        ty if names::enumeration(ty).is_some_and(|name| name.name == before) => {
             let name = ObjectName::from(vec![Ident::with_quote('"', after)]);
             *ty = ast::DataType::Custom(name, Vec::new());
         }
@@ -282,18 +286,23 @@ pub(super) async fn drop(
             }
             return Err(missing(&name));
         };
-        let users = users::of(cx, ty.id()).await?;
-        if !cascade && !users.is_empty() {
-            let details = users.iter().flat_map(|user| uses(user, ty));
-            return Err(depended_on(&format!("type {}", ty.shown()), &details.collect::<Vec<_>>()));
-        }
-        cx.clean = false;
-        for user in users {
-            drop_uses(cx, &user, ty).await?;
-        }
-        catalog::remove(cx.txn, &Object::Enum(ty))?;
+        drop_one(cx, ty, cascade).await?;
     }
     Ok(())
+}
+
+/// Drops a type; with CASCADE the columns and views that have it, too.
+pub(super) async fn drop_one(cx: &mut Ddl<'_>, ty: Enum, cascade: bool) -> Result<(), SqlError> {
+    let users = users::of(cx, ty.id()).await?;
+    if !cascade && !users.is_empty() {
+        let details = users.iter().flat_map(|user| uses(user, ty));
+        return Err(depended_on(&format!("type {}", ty.shown()), &details.collect::<Vec<_>>()));
+    }
+    cx.clean = false;
+    for user in users {
+        drop_uses(cx, &user, ty).await?;
+    }
+    catalog::remove(cx.txn, &Object::Enum(ty))
 }
 
 /// Returns the columns of a table that have a type.

@@ -2,14 +2,14 @@
 //!
 //! A change that the query of a view would notice is refused, or drops the view with CASCADE.
 
-use super::{Ddl, check_schema, depended_on, duplicate, users};
+use super::{Ddl, depended_on, duplicate, users};
 use crate::bind::Objects;
-use crate::catalog::{self, ColumnDef, Object, Table};
+use crate::catalog::{self, ColumnDef, Object, Resolver, SearchPath, Table};
 use crate::clauses;
 use crate::compile::{self, BoundView};
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::response::Column;
 use crate::types::Type;
 use crate::view::{self, View};
@@ -17,19 +17,18 @@ use meridian_txn::{Lock, SchemaVersion};
 use sqlparser::ast;
 use std::sync::Arc;
 
-fn missing(name: &str) -> SqlError {
+fn missing(name: &Qualified) -> SqlError {
     SqlError::new(state::UNDEFINED_TABLE, format!("view \"{name}\" does not exist"))
 }
 
 /// Finds a view, and locks its version until the transaction ends.
-async fn named(cx: &mut Ddl<'_>, name: &str) -> Result<Option<Arc<View>>, SqlError> {
-    let cache = &cx.engine.cache;
-    match catalog::object_by_name(cx.txn, cache, name, cx.clean, Lock::Exclusive).await? {
+async fn named(cx: &mut Ddl<'_>, name: &Qualified) -> Result<Option<Arc<View>>, SqlError> {
+    match cx.object(name).await? {
         Some(Object::View(view)) => Ok(Some(view)),
         Some(Object::Table(_)) => {
-            Err(catalog::not_a("view", name).hint("Use DROP TABLE to remove a table."))
+            Err(catalog::not_a("view", &name.name).hint("Use DROP TABLE to remove a table."))
         }
-        Some(_) => Err(catalog::not_a("view", name)),
+        Some(_) => Err(catalog::not_a("view", &name.name)),
         None => Ok(None),
     }
 }
@@ -51,12 +50,16 @@ pub(super) async fn create(
 ) -> Result<(), SqlError> {
     clauses::create_view(create)?;
     let name = names::relation(&create.name)?;
-    check_schema(&name)?;
-    let old = match catalog::relation(cx.txn, &name).await? {
-        Some(_) if create.or_replace => named(cx, &name).await?,
-        Some(_) => return Err(duplicate(&name)),
+    let schema = cx.place(&name).await?;
+    let old = match catalog::relation_in(cx.txn, schema, &name.name).await? {
+        Some(found) if create.or_replace => match of_id(cx, found.id).await? {
+            Some(view) => Some(view),
+            None => return Err(catalog::not_a("view", &name.name)),
+        },
+        Some(_) => return Err(duplicate(&name.name)),
         None => None,
     };
+    let name = name.name;
     let (text, new) = settle(cx, text).await?;
     let columns = columns(create, &new.query.columns)?;
     let reads = new.reads;
@@ -72,38 +75,39 @@ pub(super) async fn create(
         Some(old) => (old.id, old.version + 1),
         None => (cx.next_id().await?, 1),
     };
-    catalog::put_name(cx.txn, &name, id, id)?;
+    catalog::put_name(cx.txn, schema, &name, id, id)?;
     for read in &reads {
         users::add(cx, *read, id)?;
     }
-    let view = View::new(id, name, version, columns, text, reads);
+    let view = View::new(id, (schema, name), version, columns, text, reads);
     catalog::put(cx.txn, &Object::View(Arc::new(view)))
 }
 
-/// Binds the query of a view. Returns its text, with a list for each `*`.
+/// Binds the query of a view. Returns its text as it is stored, and what it means.
 async fn settle(cx: &mut Ddl<'_>, text: &str) -> Result<(String, BoundView), SqlError> {
     let unchanged = |_: &mut Objects| {};
     let parsed = view::parse_query(text)?;
     if parsed.as_of.is_some() {
         return Err(SqlError::unsupported("AS OF SYSTEM TIME in a view"));
     }
-    let bound = compile::view(cx.engine, cx.txn, &parsed, unchanged).await;
+    let bound = compile::view(cx.engine, cx.txn, &mut cx.names, &parsed, unchanged).await;
     let mut bound = bound.map_err(SqlError::unplaced)?;
     if !bound.query.params.is_empty() {
         return Err(SqlError::new(state::UNDEFINED_PARAMETER, "there is no parameter $1"));
     }
-    let stars = std::mem::take(&mut bound.stars);
-    if stars.is_empty() {
+    let mentions = std::mem::take(&mut bound.mentions);
+    if mentions.is_empty() {
         return Ok((text.to_owned(), bound));
     }
-    let expanded = view::expand(text, stars)?;
+    let stored = view::store(text, mentions)?;
     let ambiguous = |_| SqlError::unsupported("* over columns of one name, in a view");
-    let parsed = view::parse_query(&expanded)?;
-    let again = compile::view(cx.engine, cx.txn, &parsed, unchanged).await.map_err(ambiguous)?;
-    if again.query.columns != bound.query.columns {
-        return Err(SqlError::unsupported("this use of * in a view"));
+    let parsed = view::parse_query(&stored)?;
+    let again = compile::view(cx.engine, cx.txn, &mut cx.names, &parsed, unchanged).await;
+    let again = again.map_err(ambiguous)?;
+    if again.query.columns != bound.query.columns || again.reads != bound.reads {
+        return Err(SqlError::unsupported("this use of * or of a name in a view"));
     }
-    Ok((expanded, again))
+    Ok((stored, again))
 }
 
 /// Returns the columns of a view, with the names that CREATE VIEW gives.
@@ -247,7 +251,9 @@ pub(super) async fn readers(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<Arc<View>>,
 /// Fails if the text of a view has no meaning any more.
 pub(super) async fn check(cx: &mut Ddl<'_>, view: &View) -> Result<(), SqlError> {
     let parsed = view.parsed()?;
-    let bound = compile::view(cx.engine, cx.txn, &parsed, |_: &mut Objects| {}).await;
+    let public = SearchPath::public();
+    let names = &mut Resolver::new(&public);
+    let bound = compile::view(cx.engine, cx.txn, names, &parsed, |_: &mut Objects| {}).await;
     bound.map(|_| ()).map_err(SqlError::unplaced)
 }
 
@@ -257,7 +263,9 @@ pub(super) async fn set_type(cx: &mut Ddl<'_>, old: &View, new: Enum) -> Result<
     let mut columns = old.columns.clone();
     columns.iter_mut().for_each(|column| column.ty = column.ty.with_version(new));
     let (text, reads) = (old.text.clone(), old.reads.clone());
-    let view = View::new(old.id, old.name.clone(), old.version + 1, columns, text, reads);
+    let name = (old.schema, old.name.clone());
+    let mut view = View::new(old.id, name, old.version + 1, columns, text, reads);
+    view.by_id = old.by_id;
     catalog::put(cx.txn, &Object::View(Arc::new(view)))
 }
 
@@ -294,10 +302,10 @@ pub(super) async fn drop_readers(
     Ok(())
 }
 
-/// Fails with 0A000 if views read a relation that is to get another name: their texts have the old
-/// one.
+/// Fails with 0A000 if views of earlier releases read a relation that is to get another name: their
+/// texts have the old one.
 pub(super) async fn refuse_renamed(cx: &mut Ddl<'_>, id: u32, name: &str) -> Result<(), SqlError> {
-    match readers(cx, id).await?.first() {
+    match readers(cx, id).await?.iter().find(|view| !view.by_id) {
         None => Ok(()),
         Some(view) => {
             Err(SqlError::unsupported(format!("renaming \"{name}\", which a view reads,"))
@@ -334,7 +342,10 @@ async fn meaning(cx: &mut Ddl<'_>, view: &View, table: &Table) -> Result<Meaning
         tables.filter(|it| it.id == table.id).for_each(|it| *it = Arc::new(table.clone()));
     };
     let parsed = view.parsed()?;
-    let BoundView { query, .. } = compile::view(cx.engine, cx.txn, &parsed, as_now).await?;
+    let public = SearchPath::public();
+    let names = &mut Resolver::new(&public);
+    let bound = compile::view(cx.engine, cx.txn, names, &parsed, as_now).await?;
+    let BoundView { query, .. } = bound;
     let used = query.known.iter().filter(|column| column.is_used()).map(|column| column.origin);
     Ok(Meaning { columns: query.columns, used: used.collect() })
 }

@@ -7,7 +7,7 @@
 
 mod place;
 
-use crate::catalog::Planned;
+use crate::catalog::{Planned, schema_codec};
 use crate::error::{SqlError, state};
 use crate::system::quoted;
 use minicbor::{Decode, Encode};
@@ -34,6 +34,10 @@ pub(crate) struct Descriptor {
     /// The labels, in their order.
     #[n(4)]
     pub(crate) labels: Vec<Label>,
+    /// The schema that it is in.
+    #[n(5)]
+    #[cbor(with = "schema_codec", has_nil)]
+    pub(crate) schema: u32,
 }
 
 /// A label of an enum type.

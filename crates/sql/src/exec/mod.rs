@@ -238,7 +238,8 @@ impl Running {
             turn: Turn::new(reader.facts.clock),
         });
         if self.reads_catalog && state.catalog.is_none() {
-            state.catalog = Some(system::load_unlocked(&mut *reader.transaction).await?);
+            state.catalog =
+                Some(system::load_unlocked(&mut *reader.transaction, reader.facts).await?);
         }
         let mut cx = Context {
             txn: &mut *reader.transaction,

@@ -6,13 +6,14 @@ mod common;
 
 use super::Reader;
 use crate::bind;
-use crate::catalog::{self, Table};
+use crate::catalog::{Resolver, SearchPath, Table};
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::expr::Facts;
 use crate::logical::drawn::{Queries, parsed, sorted};
 use crate::logical::naive::{Naive, Row};
+use crate::names::Qualified;
 use crate::normalize;
 use crate::physical::{self, lower_with};
 use common::{Memory, run, session_of};
@@ -26,8 +27,11 @@ async fn begin(memory: &Memory) -> Box<dyn Transaction> {
 
 async fn table(memory: &Memory, engine: &Engine, name: &str) -> Arc<Table> {
     let mut txn = begin(memory).await;
-    let found = catalog::table_by_name(txn.as_mut(), &engine.cache, name, true, Lock::Shared).await;
-    found.expect("the catalog").expect("the table")
+    let (path, name) = (SearchPath::public(), Qualified::of(name));
+    let found =
+        Resolver::new(&path).object(txn.as_mut(), &engine.cache, &name, true, Lock::Shared).await;
+    let found = found.expect("the catalog").expect("the object");
+    found.table().expect("a table").clone()
 }
 
 /// Runs a query to its end.

@@ -92,7 +92,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     reads("obj_description", &[INT4], A_TEXT, comment),
     reads("obj_description", &[INT4, TEXT], A_TEXT, comment),
     reads("pg_table_is_visible", &[INT4], A_BOOL, is_visible),
-    Function::new("current_schemas", &[BOOL], TEXTS, current_schemas).stable(),
+    reads("pg_type_is_visible", &[INT4], A_BOOL, type_is_visible),
+    reads("current_schema", &[], A_TEXT, current_schema),
+    reads("current_schemas", &[BOOL], TEXTS, current_schemas),
     Function::new("current_setting", &[TEXT], A_TEXT, current_setting).stable(),
     Function::new("current_setting", &[TEXT, BOOL], A_TEXT, current_setting).stable(),
     reads("format_type", &[INT4, INT4], A_TEXT, format_type).lenient(),
@@ -139,7 +141,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     always("pg_function_is_visible"),
     always("pg_opclass_is_visible"),
     always("pg_operator_is_visible"),
-    always("pg_type_is_visible"),
 ];
 
 const OF_INT4: Out = Out::Of(Type::Int4.array());
@@ -205,18 +206,14 @@ fn to_type(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, Sq
     }))
 }
 
-fn namespace(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
-    const ALL: [(u32, &str); 3] = [
-        (system::PG_CATALOG, "pg_catalog"),
-        (system::PUBLIC, "public"),
-        (system::INFORMATION_SCHEMA, "information_schema"),
-    ];
+fn namespace(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
     let by_name = |name: &str| {
-        let found = ALL.iter().find(|(_, other)| *other == name.trim()).map(|(oid, _)| *oid);
+        let found = catalog.all_schemas().find(|(_, other)| system::quoted(other) == name.trim());
+        let found = found.map(|(oid, _)| oid);
         found.ok_or_else(|| missing("schema", name.trim(), state::NO_SCHEMA))
     };
-    let name_of = |oid: u32| ALL.iter().find(|(other, _)| *other == oid);
-    found(args, by_name, |oid| name_of(oid).map(|(_, name)| (*name).to_owned()))
+    let name_of = |oid: u32| catalog.all_schemas().find(|(other, _)| *other == oid);
+    found(args, by_name, |oid| name_of(oid).map(|(_, name)| system::quoted(name)))
 }
 
 fn role(args: &[Datum], scope: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
@@ -281,9 +278,31 @@ fn is_visible(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum,
     Ok(Datum::Bool(catalog.is_visible(whole_at(args, 0)?)))
 }
 
-fn current_schemas(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let implied = (args[0] == Datum::Bool(true)).then_some("pg_catalog");
-    let all = implied.into_iter().chain(["public"]).map(Datum::text).collect();
+fn type_is_visible(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    Ok(Datum::Bool(catalog.type_is_visible(whole_at(args, 0)?)))
+}
+
+/// Returns the schemas of the search path that exist.
+fn found_schemas(scope: &Scope<'_>, catalog: &Catalog) -> Vec<String> {
+    let path = scope.session.search_path();
+    let exists = |name: &&str| catalog.all_schemas().any(|(_, other)| other == *name);
+    path.names().filter(exists).map(str::to_owned).collect()
+}
+
+fn current_schema(_: &[Datum], scope: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    some(found_schemas(scope, catalog).into_iter().next())
+}
+
+fn current_schemas(
+    args: &[Datum],
+    scope: &Scope<'_>,
+    catalog: &Catalog,
+) -> Result<Datum, SqlError> {
+    let mut all = found_schemas(scope, catalog);
+    if args[0] == Datum::Bool(true) && !all.iter().any(|name| name == "pg_catalog") {
+        all.insert(0, "pg_catalog".to_owned());
+    }
+    let all = all.into_iter().map(Datum::text).collect();
     Ok(Datum::Array(Arc::new(Array::of(Type::Text, all)?)))
 }
 

@@ -12,7 +12,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("version", &[], A_TEXT, version).stable(),
     Function::new("current_database", &[], A_TEXT, current_database).stable(),
     Function::new("current_catalog", &[], A_TEXT, current_database).stable(),
-    Function::new("current_schema", &[], A_TEXT, current_schema).stable(),
     Function::new("current_user", &[], A_TEXT, current_user).stable(),
     Function::new("session_user", &[], A_TEXT, current_user).stable(),
     Function::new("user", &[], A_TEXT, current_user).stable(),
@@ -36,10 +35,6 @@ fn version(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn current_database(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::text(&scope.session.database))
-}
-
-fn current_schema(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(Datum::text("public"))
 }
 
 fn current_user(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

@@ -21,7 +21,7 @@ pub(crate) use literal::literal_of;
 pub(crate) use options::Options;
 pub(crate) use parse::{Change, IdentityChange, SequenceStatement, cut, identity};
 
-use crate::catalog::{ColumnDef, Planned, Table, type_codec};
+use crate::catalog::{ColumnDef, Planned, Table, schema_codec, type_codec};
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::types::Type;
@@ -66,6 +66,10 @@ pub(crate) struct Sequence {
     /// The column that it goes with.
     #[n(11)]
     pub(crate) owner: Option<Owner>,
+    /// The schema that it is in.
+    #[n(12)]
+    #[cbor(with = "schema_codec", has_nil)]
+    pub(crate) schema: u32,
 }
 
 /// The column with which a sequence is dropped.
@@ -182,6 +186,7 @@ impl Sequence {
         let mut table = Table::new(self.id, &self.name, columns);
         table.version = self.version;
         table.is_sequence = true;
+        table.schema = self.schema;
         table
     }
 
@@ -217,9 +222,10 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system;
 
     fn sequence(options: Options) -> Sequence {
-        Sequence::new(7, "s", Type::Int8, &options).expect("valid")
+        Sequence::new(7, (system::PUBLIC, "s"), Type::Int8, &options).expect("valid")
     }
 
     fn values(sequence: &Sequence, mut value: Value, count: u64) -> (Vec<i64>, Value) {

@@ -52,7 +52,7 @@ impl Sequence {
     /// Creates a sequence. `ty` is that of its values unless the options give one.
     pub(crate) fn new(
         id: u32,
-        name: &str,
+        (schema, name): (u32, &str),
         ty: Type,
         options: &Options,
     ) -> Result<Sequence, SqlError> {
@@ -70,6 +70,7 @@ impl Sequence {
             cycle: false,
             reversed: options.reversed,
             owner: None,
+            schema,
         };
         sequence.change(options)?;
         if options.start.is_none() {

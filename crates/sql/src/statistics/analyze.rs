@@ -7,7 +7,7 @@
 use super::sample::Sample;
 use super::{Statistics, write};
 use crate::access::Target;
-use crate::catalog::{self, Table};
+use crate::catalog::{self, Resolver, SearchPath, Table};
 use crate::compile;
 use crate::error::{SqlError, restart};
 use crate::expr::Facts;
@@ -15,6 +15,7 @@ use crate::kv;
 use crate::run::MOST_REPLAYS;
 use crate::scan::Cursor;
 use crate::session::Session;
+use crate::system;
 use crate::turn::Turn;
 use crate::work::Work;
 use crate::{engine::Engine, response::Response};
@@ -53,24 +54,18 @@ async fn tables(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,
-    names: &[ObjectName],
+    path: &SearchPath,
+    named: &[ObjectName],
 ) -> Result<Vec<Arc<Table>>, SqlError> {
-    let mut all = Vec::new();
-    for name in names {
-        let table = compile::table(engine, txn, clean, name).await?;
+    let (mut all, names) = (Vec::new(), &mut Resolver::new(path));
+    for name in named {
+        let table = compile::table(engine, txn, names, clean, name).await?;
         all.extend(Some(table).filter(|table| !table.is_made()));
     }
-    if !names.is_empty() {
+    if !named.is_empty() {
         return Ok(all);
     }
-    for (_, relation) in catalog::names(txn).await? {
-        if relation.id == relation.table {
-            all.extend(
-                catalog::table_by_id(txn, &engine.cache, relation.id, clean, Lock::Shared).await?,
-            );
-        }
-    }
-    Ok(all)
+    Ok(system::load(txn).await?.tables)
 }
 
 /// Analyzes tables in a transaction block.
@@ -82,7 +77,8 @@ pub(crate) async fn in_transaction(
 ) -> Result<(), SqlError> {
     let clean = work.clean;
     let txn = work.txn.as_mut();
-    for table in tables(engine, txn, clean, analyze.table_name.as_slice()).await? {
+    let path = facts.search_path();
+    for table in tables(engine, txn, clean, &path, analyze.table_name.as_slice()).await? {
         let statistics = gather(txn, &table, facts).await?;
         write(txn, &table, statistics).await?;
     }
@@ -105,7 +101,7 @@ impl Session {
     ) -> Result<Vec<Arc<Table>>, SqlError> {
         let engine = self.engine.clone();
         let mut look = self.look().await?;
-        tables(&engine, look.as_mut(), true, names).await
+        tables(&engine, look.as_mut(), true, &self.facts.search_path(), names).await
     }
 
     /// Analyzes a table that [has outdated statistics](crate::Engine::has_outdated_statistics).

@@ -2,13 +2,13 @@
 
 use super::dependencies::default_id;
 use super::describe::{default_of, index_definition};
-use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer};
+use super::{OWNER, PG_CATALOG, Rows, SystemContext, Value, Writer};
 use crate::array::Array;
 use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datum::Datum;
 use crate::enumeration::Enum;
 use crate::index::Index;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::parse;
 use crate::types::{ARRAYS, Type};
 use sqlparser::ast::DataType;
@@ -46,13 +46,15 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
 ];
 
 /// Returns the type that a text names, as SQL writes it: `character varying(3)`, `int[]`.
-pub(crate) fn type_written(text: &str, types: &[Enum]) -> Option<u32> {
+pub(crate) fn type_written(text: &str, types: &[(Qualified, Enum)]) -> Option<u32> {
     let written = (text.len() <= LONGEST_TYPE).then(|| parse::data_type(text)).flatten();
     let written = written?;
     match &written {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
-            let last = name.0.last().and_then(|part| part.as_ident())?;
-            type_named(&names::fold(last))
+            let name = names::relation(name).ok()?;
+            let is_system = name.schema.as_deref().is_none_or(|schema| schema == "pg_catalog");
+            type_named(&name.name)
+                .filter(|_| is_system)
                 .or_else(|| names::data_type(&written, types).ok().map(Type::oid))
         }
         other => names::data_type(other, types).ok().map(Type::oid),
@@ -230,10 +232,12 @@ fn user(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for sequence in &context.catalog.sequences {
-        relation(out, sequence.id, &sequence.name, ("S", 0, 3), (false, 1, 0));
+        let name = (sequence.schema, &*sequence.name);
+        relation(out, sequence.id, name, ("S", 0, 3), (false, 1, 0));
     }
     for view in &context.catalog.views {
-        relation(out, view.id, &view.name, ("v", 0, view.columns.len()), (false, 0, 0));
+        let name = (view.schema, &*view.name);
+        relation(out, view.id, name, ("v", 0, view.columns.len()), (false, 0, 0));
     }
     for table in &context.catalog.tables {
         let has_index = table.keys().next().is_some();
@@ -241,10 +245,12 @@ fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         let rows = table.statistics.as_ref().map_or(-1, |statistics| statistics.rows as i64);
         let width = table.columns.len();
         let checks = table.checks.len();
-        relation(out, table.id, &table.name, ("r", HEAP, width), (has_index, rows, checks));
+        let name = (table.schema, &*table.name);
+        relation(out, table.id, name, ("r", HEAP, width), (has_index, rows, checks));
         for index in table.keys() {
             let width = index.columns.len() + index.included.len();
-            relation(out, index.id, &index.name, ("i", BTREE, width), (false, rows, 0));
+            let name = (table.schema, &*index.name);
+            relation(out, index.id, name, ("i", BTREE, width), (false, rows, 0));
         }
     }
 }
@@ -254,14 +260,14 @@ fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn relation(
     out: &mut Writer<'_>,
     id: u32,
-    name: &str,
+    (schema, name): (u32, &str),
     (kind, access, width): (&str, u32, usize),
     (has_index, rows, checks): (bool, i64, usize),
 ) {
     out.row(&[
         ("oid", id.into()),
         ("relname", name.into()),
-        ("relnamespace", PUBLIC.into()),
+        ("relnamespace", schema.into()),
         ("relowner", OWNER.into()),
         ("relam", access.into()),
         ("relfilenode", id.into()),
@@ -308,7 +314,7 @@ fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             out.row(&[
                 ("oid", index.id.into()),
                 ("conname", index.name.as_str().into()),
-                ("connamespace", PUBLIC.into()),
+                ("connamespace", table.schema.into()),
                 ("contype", if table.is_primary(index) { "p" } else { "u" }.into()),
                 ("convalidated", true.into()),
                 ("conrelid", table.id.into()),
@@ -329,7 +335,7 @@ fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             out.row(&[
                 ("oid", foreign.id.into()),
                 ("conname", foreign.name.as_str().into()),
-                ("connamespace", PUBLIC.into()),
+                ("connamespace", table.schema.into()),
                 ("contype", "f".into()),
                 ("condeferrable", foreign.is_deferrable.into()),
                 ("condeferred", foreign.is_deferred.into()),
@@ -352,7 +358,7 @@ fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             out.row(&[
                 ("oid", check.id.into()),
                 ("conname", check.name.as_str().into()),
-                ("connamespace", PUBLIC.into()),
+                ("connamespace", table.schema.into()),
                 ("contype", "c".into()),
                 ("convalidated", check.is_validated.into()),
                 ("conrelid", table.id.into()),
@@ -361,7 +367,7 @@ fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("confmatchtype", " ".into()),
                 ("conislocal", true.into()),
                 ("conkey", format!("{{{columns}}}").into()),
-                ("conbin", check.text.as_str().into()),
+                ("conbin", context.catalog.shown_text(&check.text).into()),
             ]);
         }
     }
@@ -474,10 +480,11 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("indoption", list(&|at| if index.columns[at].descending { 3 } else { 0 }).into()),
             ];
             if !index.expressions.is_empty() {
-                row.push(("indexprs", index.expressions.join(", ").into()));
+                let texts = index.expressions.join(", ");
+                row.push(("indexprs", context.catalog.shown_text(&texts).into()));
             }
             if let Some(predicate) = &index.predicate {
-                row.push(("indpred", predicate.as_str().into()));
+                row.push(("indpred", context.catalog.shown_text(predicate).into()));
             }
             out.row(&row);
         }
@@ -488,19 +495,17 @@ fn indexes(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for index in table.keys() {
             out.row(&[
-                ("schemaname", "public".into()),
+                ("schemaname", context.catalog.schema_name(table.schema).into()),
                 ("tablename", table.name.as_str().into()),
                 ("indexname", index.name.as_str().into()),
-                ("indexdef", index_definition(table, index).into()),
+                ("indexdef", index_definition(context.catalog, table, index).into()),
             ]);
         }
     }
 }
 
-fn namespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for (oid, name) in
-        [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")]
-    {
+fn namespace(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for (oid, name) in context.catalog.all_schemas() {
         out.row(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", OWNER.into())]);
     }
 }
@@ -542,7 +547,7 @@ fn db_role_setting(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         out.row(&[
-            ("schemaname", "public".into()),
+            ("schemaname", context.catalog.schema_name(table.schema).into()),
             ("tablename", table.name.as_str().into()),
             ("tableowner", context.facts.user.as_str().into()),
             ("hasindexes", table.keys().next().is_some().into()),
@@ -560,7 +565,7 @@ fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for view in &context.catalog.views {
         out.row(&[
-            ("schemaname", "public".into()),
+            ("schemaname", context.catalog.schema_name(view.schema).into()),
             ("viewname", view.name.as_str().into()),
             ("viewowner", context.facts.user.as_str().into()),
             ("definition", context.catalog.view_definition(view.id.into()).into()),
@@ -639,7 +644,7 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             out.row(&[
                 ("oid", oid.into()),
                 ("typname", name.into()),
-                ("typnamespace", PUBLIC.into()),
+                ("typnamespace", ty.descriptor().schema.into()),
                 ("typowner", OWNER.into()),
                 ("typlen", length.into()),
                 ("typbyval", (length > 0).into()),

@@ -1,15 +1,16 @@
 //! PostgreSQL's functions that describe tables, indexes and types: `format_type`, `pg_get_indexdef`
 //! and others.
 
-use super::{PUBLIC, type_written};
-use crate::catalog::{ColumnDef, Comments, Table};
+use super::{INFORMATION_SCHEMA, PG_CATALOG, type_written};
+use crate::catalog::{ColumnDef, Comments, SearchPath, Table};
 use crate::constraint::ForeignKey;
-use crate::enumeration::Enum;
+use crate::enumeration::{Descriptor, Enum};
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
+use crate::names::{self, NamedTypes, Qualified};
 use crate::sequence::{self, Sequence};
 use crate::types::Type;
-use crate::view::View;
+use crate::view::{self, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +27,10 @@ pub struct Catalog {
     pub(crate) types: Vec<Enum>,
     /// The comments on objects, by the objects' ids.
     pub(crate) comments: BTreeMap<u32, Comments>,
+    /// The names of the users' schemas, by their ids.
+    pub(crate) schemas: BTreeMap<u32, String>,
+    /// The schemas in which the session looks for names that have none.
+    pub(crate) path: Vec<u32>,
 }
 
 /// The key words that PostgreSQL quotes as names.
@@ -59,6 +64,103 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 impl Catalog {
+    /// Lets names without a schema be those of a search path.
+    pub(super) fn look_in(&mut self, path: &SearchPath) {
+        let id = |name: &str| {
+            let mut all = self.schemas.iter();
+            all.find(|(_, other)| *other == name).map(|(id, _)| *id)
+        };
+        self.path = path.names().filter_map(id).collect();
+    }
+
+    /// Returns the name of a schema.
+    pub(crate) fn schema_name(&self, id: u32) -> &str {
+        match id {
+            PG_CATALOG => "pg_catalog",
+            INFORMATION_SCHEMA => "information_schema",
+            id => self.schemas.get(&id).map_or("?", String::as_str),
+        }
+    }
+
+    /// Returns the names and the ids of all schemas, the system's first.
+    pub(crate) fn all_schemas(&self) -> impl Iterator<Item = (u32, &str)> {
+        let system = [PG_CATALOG, INFORMATION_SCHEMA].map(|id| (id, self.schema_name(id)));
+        system.into_iter().chain(self.schemas.iter().map(|(id, name)| (*id, name.as_str())))
+    }
+
+    /// Returns the schema, the name and the id of each relation of the users.
+    fn relations(&self) -> impl Iterator<Item = (u32, &str, u32)> {
+        let of_tables = self.tables.iter().flat_map(|table| {
+            let keys = table.keys().map(|index| (table.schema, index.name.as_str(), index.id));
+            std::iter::once((table.schema, table.name.as_str(), table.id)).chain(keys)
+        });
+        let sequences = self.sequences.iter().map(|it| (it.schema, it.name.as_str(), it.id));
+        let views = self.views.iter().map(|view| (view.schema, view.name.as_str(), view.id));
+        of_tables.chain(sequences).chain(views)
+    }
+
+    /// Returns the schema of the path in which one of some named objects is found first.
+    fn first<'a>(
+        &self,
+        name: &str,
+        all: impl Iterator<Item = (u32, &'a str, u32)>,
+    ) -> Option<(u32, u32)> {
+        let place = |(schema, other, id): (u32, &str, u32)| {
+            let at = self.path.iter().position(|it| *it == schema)?;
+            (other == name).then_some((at, schema, id))
+        };
+        all.filter_map(place).min().map(|(_, schema, id)| (schema, id))
+    }
+
+    /// Returns a name as SQL writes it: with its schema unless it is found without.
+    fn shown(&self, schema: u32, name: &str, is_found: bool) -> String {
+        match is_found {
+            true => quoted(name),
+            false => format!("{}.{}", quoted(self.schema_name(schema)), quoted(name)),
+        }
+    }
+
+    /// Returns the name of a relation of the users as SQL writes it.
+    pub(crate) fn shown_relation(&self, schema: u32, name: &str) -> String {
+        let found = self.first(name, self.relations());
+        self.shown(schema, name, found.is_some_and(|(found, _)| found == schema))
+    }
+
+    fn named_types(&self) -> impl Iterator<Item = (u32, &str, u32)> {
+        self.types.iter().map(|ty| {
+            let descriptor = ty.descriptor();
+            (descriptor.schema, descriptor.name.as_str(), descriptor.id)
+        })
+    }
+
+    /// Returns the name of an enum type as SQL writes it.
+    pub(crate) fn shown_type(&self, ty: Enum) -> String {
+        let (schema, name) = (ty.descriptor().schema, &ty.descriptor().name);
+        let found = self.first(name, self.named_types());
+        self.shown(schema, name, found.is_some_and(|(found, _)| found == schema))
+    }
+
+    /// True if a type is found by its name alone.
+    pub(crate) fn type_is_visible(&self, id: i64) -> bool {
+        let is_it = |ty: &&Enum| i64::from(ty.id()) == id || i64::from(ty.array_id()) == id;
+        self.types.iter().find(is_it).is_none_or(|ty| {
+            let found = self.first(&ty.descriptor().name, self.named_types());
+            found.is_some_and(|(schema, _)| schema == ty.descriptor().schema)
+        })
+    }
+
+    /// Returns a stored text with the names of the types and relations in it.
+    pub(crate) fn shown_text(&self, text: &str) -> String {
+        names::dereference(text, |id| self.shown_object(id))
+    }
+
+    /// Returns the name of a type or relation as SQL writes it.
+    fn shown_object(&self, id: u32) -> String {
+        let ty = self.types.iter().find(|ty| ty.id() == id);
+        let relation = || self.relation_name(id.into()).unwrap_or_else(|| id.to_string());
+        ty.map_or_else(relation, |ty| self.shown_type(*ty))
+    }
+
     pub(crate) fn sequence(&self, id: i64) -> Option<&Arc<Sequence>> {
         self.sequences.iter().find(|sequence| i64::from(sequence.id) == id)
     }
@@ -81,7 +183,7 @@ impl Catalog {
     /// Returns the catalog that lists an object with comments: its id and its name.
     pub(super) fn catalog_of(&self, id: u32) -> (u32, &'static str) {
         match id {
-            PUBLIC => (2615, "pg_namespace"),
+            id if self.schemas.contains_key(&id) => (2615, "pg_namespace"),
             id if self.types.iter().any(|ty| ty.id() == id) => (1247, "pg_type"),
             _ => (1259, "pg_class"),
         }
@@ -91,23 +193,43 @@ impl Catalog {
     pub(crate) fn format_type(&self, oid: i64, modifier: Option<i64>) -> String {
         for ty in &self.types {
             if i64::from(ty.id()) == oid {
-                return ty.shown().to_owned();
+                return self.shown_type(*ty);
             }
             if i64::from(ty.array_id()) == oid {
-                return ty.shown_array().to_owned();
+                return format!("{}[]", self.shown_type(*ty));
             }
         }
         format_type(oid, modifier)
     }
 
+    /// Returns the names by which SQL finds enum types.
+    fn type_names(&self) -> NamedTypes {
+        let mut names = Vec::with_capacity(self.types.len());
+        for ty in &self.types {
+            let Descriptor { schema, name, .. } = ty.descriptor();
+            if self.type_is_visible(ty.id().into()) {
+                names.push((Qualified::of(name), *ty));
+            }
+            let schema = Some(self.schema_name(*schema).to_owned());
+            names.push((Qualified { schema, name: name.clone() }, *ty));
+        }
+        names
+    }
+
     /// Returns the id of a type, by its name as SQL writes it.
     pub(crate) fn type_id(&self, written: &str) -> Option<u32> {
-        type_written(written, &self.types)
+        type_written(written, &self.type_names())
     }
 
     /// Returns the query of a view, as `pg_get_viewdef` does.
     pub(crate) fn view_definition(&self, id: i64) -> Option<String> {
-        self.view(id).map(|view| format!(" {};", view.text))
+        let view = self.view(id)?;
+        let name_of = |id: u32| {
+            let whole = self.shown_object(id);
+            let of_relation = self.relations().find(|(_, _, other)| *other == id);
+            (whole, of_relation.map_or_else(String::new, |(_, name, _)| quoted(name)))
+        };
+        Some(format!(" {};", view::show(&view.text, name_of)))
     }
 
     pub(crate) fn table(&self, id: i64) -> Option<&Arc<Table>> {
@@ -130,17 +252,9 @@ impl Catalog {
 
     /// Returns the name of a relation, by its id.
     pub(crate) fn relation_name(&self, id: i64) -> Option<String> {
-        if let Some(table) = self.table(id) {
-            return Some(quoted(&table.name));
-        }
-        if let Some(sequence) = self.sequence(id) {
-            return Some(quoted(&sequence.name));
-        }
-        if let Some(view) = self.view(id) {
-            return Some(quoted(&view.name));
-        }
-        if let Some((_, index)) = self.index(id) {
-            return Some(quoted(&index.name));
+        let own = self.relations().find(|(_, _, other)| i64::from(*other) == id);
+        if let Some((schema, name, _)) = own {
+            return Some(self.shown_relation(schema, name));
         }
         super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id).map(|(schema, table)| {
             match *schema {
@@ -152,34 +266,19 @@ impl Catalog {
 
     /// Returns the id of a relation, by its name as SQL writes it.
     pub(crate) fn relation_id(&self, written: &str) -> Option<u32> {
-        let unquoted =
-            |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
-                Some(inner) => inner.replace("\"\"", "\""),
-                None => part.to_lowercase(),
-            };
-        let written = written.trim();
-        let (schema, name) = match written.split_once('.') {
-            Some((schema, name)) if !written.starts_with('"') || schema.ends_with('"') => {
-                (Some(unquoted(schema)), unquoted(name))
-            }
-            _ => (None, unquoted(written)),
-        };
-        if schema.as_deref().is_none_or(|schema| schema != "public") {
-            let full = format!("{}.{name}", schema.as_deref().unwrap_or("pg_catalog"));
-            if let Some(table) = super::find(&full) {
-                return Some(table.id);
-            }
-            if schema.is_some() {
-                return None;
+        let name = names::written(written)?;
+        if let Some(table) = super::find(&name) {
+            return Some(table.id);
+        }
+        match &name.schema {
+            None => self.first(&name.name, self.relations()).map(|(_, id)| id),
+            Some(schema) => {
+                let is_it = |(of, other, _): &(u32, &str, u32)| {
+                    *other == name.name && self.schema_name(*of) == schema
+                };
+                self.relations().find(is_it).map(|(_, _, id)| id)
             }
         }
-        let all = self.tables.iter().flat_map(|table| {
-            std::iter::once((&table.name, table.id))
-                .chain(table.keys().map(|index| (&index.name, index.id)))
-        });
-        let sequences = self.sequences.iter().map(|sequence| (&sequence.name, sequence.id));
-        let views = self.views.iter().map(|view| (&view.name, view.id));
-        all.chain(sequences).chain(views).find(|(other, _)| **other == name).map(|(_, id)| id)
     }
 
     /// Returns the table or index whose storage contains a key.
@@ -213,7 +312,7 @@ impl Catalog {
             sequence.owner.is_some_and(|it| it.table == id && it.column as usize == at)
         };
         let sequence = self.sequences.iter().find(is_its);
-        Ok(sequence.map(|sequence| format!("public.{}", quoted(&sequence.name))))
+        Ok(sequence.map(|sequence| self.shown(sequence.schema, &sequence.name, false)))
     }
 
     /// Returns the definition of a constraint, by its id.
@@ -223,11 +322,12 @@ impl Catalog {
             of_tables.flat_map(|table| table.foreign.iter().map(move |foreign| (table, foreign)));
         if let Some((table, foreign)) = foreign.find(|(_, it)| i64::from(it.id) == id) {
             let parent = self.table(foreign.parent.into())?;
-            return Some(foreign.definition(table, parent));
+            let parent_name = self.shown_relation(parent.schema, &parent.name);
+            return Some(foreign.definition(table, parent, &parent_name));
         }
         let checks = self.tables.iter().flat_map(|table| &table.checks);
         if let Some(check) = checks.into_iter().find(|check| i64::from(check.id) == id) {
-            return Some(check.definition());
+            return Some(self.shown_text(&check.definition()));
         }
         let (table, index) = self.index(id)?;
         let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
@@ -238,10 +338,10 @@ impl Catalog {
     pub(crate) fn is_visible(&self, id: i64) -> bool {
         let system = super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id);
         let mine = || {
-            self.table(id).is_some()
-                || self.index(id).is_some()
-                || self.sequence(id).is_some()
-                || self.view(id).is_some()
+            let own = self.relations().find(|(_, _, other)| i64::from(*other) == id);
+            own.is_some_and(|(schema, name, _)| {
+                self.first(name, self.relations()).is_some_and(|(found, _)| found == schema)
+            })
         };
         system.map_or_else(mine, |(schema, _)| *schema == "pg_catalog")
     }
@@ -251,20 +351,20 @@ impl Catalog {
         let (table, index) = self.index(id)?;
         if column > 0 {
             let part = index.columns.get(usize::try_from(column - 1).ok()?)?;
-            return Some(part_of(table, index, *part));
+            return Some(self.shown_text(&part_of(table, index, *part)));
         }
-        Some(index_definition(table, index))
+        Some(index_definition(self, table, index))
     }
 }
 
 /// Returns the `CREATE INDEX …` of an index.
-pub(super) fn index_definition(table: &Table, index: &Index) -> String {
+pub(super) fn index_definition(catalog: &Catalog, table: &Table, index: &Index) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
     let parts = parts(table, index, true);
     let mut out = format!(
-        "CREATE {unique}INDEX {} ON public.{} USING btree ({parts})",
+        "CREATE {unique}INDEX {} ON {} USING btree ({parts})",
         quoted(&index.name),
-        quoted(&table.name)
+        catalog.shown(table.schema, &table.name, false)
     );
     if !index.included.is_empty() {
         let name = |column: &u32| quoted(&table.columns[*column as usize].name);
@@ -274,7 +374,7 @@ pub(super) fn index_definition(table: &Table, index: &Index) -> String {
     if let Some(predicate) = &index.predicate {
         out += &format!(" WHERE ({predicate})");
     }
-    out
+    catalog.shown_text(&out)
 }
 
 /// Shows a column of an index, or an expression: in parentheses, unless it is a call.
@@ -302,13 +402,19 @@ pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String
     if default.contains("::REGCLASS") {
         let mut shown = default.to_owned();
         for sequence in &catalog.sequences {
-            let name = format!("'{}'::regclass", quoted(&sequence.name).replace('\'', "''"));
+            let name = catalog.shown_relation(sequence.schema, &sequence.name);
+            let name = format!("'{}'::regclass", name.replace('\'', "''"));
             shown = shown.replace(&sequence::reference(sequence.id), &name);
         }
         return Some(shown);
     }
     let literal = default.starts_with('\'') && default.ends_with('\'');
-    Some(if literal { format!("{default}::{}", column.ty.base_name()) } else { default.to_owned() })
+    let shown = catalog.shown_text(default);
+    let ty = || match column.ty.enumeration() {
+        Some(ty) if column.ty.element().is_none() => catalog.shown_type(ty),
+        _ => column.ty.base_name().to_owned(),
+    };
+    Some(if literal { format!("{shown}::{}", ty()) } else { shown })
 }
 
 impl Type {

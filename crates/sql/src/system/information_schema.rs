@@ -1,5 +1,6 @@
 //! The rows of `information_schema`.
 
+use super::PG_CATALOG;
 use super::describe::default_of;
 use super::{Rows, SystemContext, Writer, type_name};
 use crate::catalog::{Identity, Table};
@@ -27,14 +28,16 @@ fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         out.row(&[
             ("table_catalog", database.into()),
-            ("table_schema", "public".into()),
+            ("table_schema", context.catalog.schema_name(table.schema).into()),
             ("table_name", table.name.as_str().into()),
             ("table_type", "BASE TABLE".into()),
             ("is_insertable_into", true.into()),
             ("is_typed", false.into()),
         ]);
     }
-    let views = context.catalog.views.iter().map(|view| ("public", view.name.as_str()));
+    let catalog = context.catalog;
+    let views = catalog.views.iter();
+    let views = views.map(|view| (catalog.schema_name(view.schema), view.name.as_str()));
     let system = super::TABLES.iter().map(|(schema, table)| (*schema, table.name.as_str()));
     for (schema, name) in views.chain(system) {
         out.row(&[
@@ -52,7 +55,7 @@ fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for view in &context.catalog.views {
         out.row(&[
             ("table_catalog", context.facts.database.as_str().into()),
-            ("table_schema", "public".into()),
+            ("table_schema", context.catalog.schema_name(view.schema).into()),
             ("table_name", view.name.as_str().into()),
             ("view_definition", context.catalog.view_definition(view.id.into()).into()),
             ("check_option", "NONE".into()),
@@ -69,8 +72,9 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
     let views: Vec<Arc<Table>> =
         context.catalog.views.iter().map(|view| Arc::new(view.as_table())).collect();
-    let tables = context.catalog.tables.iter().map(|table| ("public", table, true));
-    let views = views.iter().map(|view| ("public", view, false));
+    let schema_of = |table: &Table| context.catalog.schema_name(table.schema);
+    let tables = context.catalog.tables.iter().map(|table| (schema_of(table), table, true));
+    let views = views.iter().map(|view| (schema_of(view), view, false));
     let system = super::TABLES.iter().map(|(schema, table)| (*schema, table, true));
     for (schema, table, is_updatable) in tables.chain(views).chain(system) {
         for (at, column) in table.present() {
@@ -100,7 +104,8 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::Enum(_) => "USER-DEFINED",
                 ty => ty.name(),
             };
-            let is_own = column.ty.enumeration().is_some();
+            let own = column.ty.enumeration();
+            let udt_schema = own.map_or(PG_CATALOG, |ty| ty.descriptor().schema);
             let identity = column.identity.and_then(|_| {
                 let is_its = |owner: Owner| {
                     owner.is_identity && owner.table == table.id && owner.column as usize == at
@@ -123,7 +128,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("numeric_scale", scale.into()),
                 ("datetime_precision", datetime.into()),
                 ("udt_catalog", database.into()),
-                ("udt_schema", if is_own { "public" } else { "pg_catalog" }.into()),
+                ("udt_schema", context.catalog.schema_name(udt_schema).into()),
                 ("udt_name", type_name(column.ty).into()),
                 ("dtd_identifier", (at + 1).to_string().into()),
                 ("is_self_referencing", false.into()),
@@ -149,7 +154,7 @@ fn generation(identity: Identity) -> &'static str {
 }
 
 fn schemata(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for name in ["pg_catalog", "public", "information_schema"] {
+    for (_, name) in context.catalog.all_schemas() {
         out.row(&[
             ("catalog_name", context.facts.database.as_str().into()),
             ("schema_name", name.into()),
@@ -170,10 +175,10 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         for (name, kind) in keys.chain(checks).chain(foreign) {
             out.row(&[
                 ("constraint_catalog", database.into()),
-                ("constraint_schema", "public".into()),
+                ("constraint_schema", context.catalog.schema_name(table.schema).into()),
                 ("constraint_name", name.into()),
                 ("table_catalog", database.into()),
-                ("table_schema", "public".into()),
+                ("table_schema", context.catalog.schema_name(table.schema).into()),
                 ("table_name", table.name.as_str().into()),
                 ("constraint_type", kind.into()),
                 ("is_deferrable", false.into()),
@@ -185,26 +190,31 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn check_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for check in context.catalog.tables.iter().flat_map(|table| &table.checks) {
-        out.row(&[
-            ("constraint_catalog", context.facts.database.as_str().into()),
-            ("constraint_schema", "public".into()),
-            ("constraint_name", check.name.as_str().into()),
-            ("check_clause", format!("({})", check.text).into()),
-        ]);
+    for table in &context.catalog.tables {
+        for check in &table.checks {
+            out.row(&[
+                ("constraint_catalog", context.facts.database.as_str().into()),
+                ("constraint_schema", context.catalog.schema_name(table.schema).into()),
+                ("constraint_name", check.name.as_str().into()),
+                ("check_clause", context.catalog.shown_text(&format!("({})", check.text)).into()),
+            ]);
+        }
     }
 }
 
 fn referential_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
-    for foreign in context.catalog.tables.iter().flat_map(|table| &table.foreign) {
+    let tables = context.catalog.tables.iter();
+    for (table, foreign) in tables.flat_map(|table| table.foreign.iter().map(move |it| (table, it)))
+    {
         let key = context.catalog.index(context.catalog.key_of(foreign).into());
+        let key_schema = key.map(|(parent, _)| context.catalog.schema_name(parent.schema));
         out.row(&[
             ("constraint_catalog", database.into()),
-            ("constraint_schema", "public".into()),
+            ("constraint_schema", context.catalog.schema_name(table.schema).into()),
             ("constraint_name", foreign.name.as_str().into()),
             ("unique_constraint_catalog", database.into()),
-            ("unique_constraint_schema", "public".into()),
+            ("unique_constraint_schema", key_schema.into()),
             ("unique_constraint_name", key.map(|(_, index)| index.name.as_str()).into()),
             ("match_option", if foreign.is_full { "FULL" } else { "NONE" }.into()),
             ("update_rule", foreign.on_update.name().into()),
@@ -216,29 +226,29 @@ fn referential_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 /// The columns that constraints use: of a foreign key, those that it refers to.
 fn constraint_column_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
-    let mut one = |table: &Table, column: usize, name: &str| {
+    let mut one = |table: &Table, column: usize, (of, name): (&Table, &str)| {
         out.row(&[
             ("table_catalog", database.into()),
-            ("table_schema", "public".into()),
+            ("table_schema", context.catalog.schema_name(table.schema).into()),
             ("table_name", table.name.as_str().into()),
             ("column_name", table.columns[column].name.as_str().into()),
             ("constraint_catalog", database.into()),
-            ("constraint_schema", "public".into()),
+            ("constraint_schema", context.catalog.schema_name(of.schema).into()),
             ("constraint_name", name.into()),
         ]);
     };
     for table in &context.catalog.tables {
         for index in table.constraints() {
             let columns = index.columns.iter().filter_map(|part| part.column());
-            columns.for_each(|column| one(table, column, &index.name));
+            columns.for_each(|column| one(table, column, (table, &index.name)));
         }
         for check in &table.checks {
-            check.columns().into_iter().for_each(|column| one(table, column, &check.name));
+            check.columns().into_iter().for_each(|column| one(table, column, (table, &check.name)));
         }
         for foreign in &table.foreign {
             let Some(parent) = context.catalog.table(foreign.parent.into()) else { continue };
             for column in &foreign.key {
-                one(parent, *column as usize, &foreign.name);
+                one(parent, *column as usize, (table, &foreign.name));
             }
         }
     }
@@ -251,10 +261,10 @@ fn key_column_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             for (at, part) in index.columns.iter().enumerate() {
                 out.row(&[
                     ("constraint_catalog", database.into()),
-                    ("constraint_schema", "public".into()),
+                    ("constraint_schema", context.catalog.schema_name(table.schema).into()),
                     ("constraint_name", index.name.as_str().into()),
                     ("table_catalog", database.into()),
-                    ("table_schema", "public".into()),
+                    ("table_schema", context.catalog.schema_name(table.schema).into()),
                     ("table_name", table.name.as_str().into()),
                     ("column_name", table.columns[part.column as usize].name.as_str().into()),
                     ("ordinal_position", (at as i32 + 1).into()),
@@ -269,10 +279,10 @@ fn key_column_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 });
                 out.row(&[
                     ("constraint_catalog", database.into()),
-                    ("constraint_schema", "public".into()),
+                    ("constraint_schema", context.catalog.schema_name(table.schema).into()),
                     ("constraint_name", foreign.name.as_str().into()),
                     ("table_catalog", database.into()),
-                    ("table_schema", "public".into()),
+                    ("table_schema", context.catalog.schema_name(table.schema).into()),
                     ("table_name", table.name.as_str().into()),
                     ("column_name", table.columns[*column as usize].name.as_str().into()),
                     ("ordinal_position", (at as i32 + 1).into()),

@@ -40,6 +40,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Facts;
 use crate::kv;
+use crate::names::Qualified;
 use crate::sequence;
 use crate::statistics;
 use crate::types::Type;
@@ -90,17 +91,17 @@ pub(crate) fn is_system(id: u32) -> bool {
 }
 
 /// Finds a system table by its name: with its schema, or without it if it is one of `pg_catalog`.
-pub(crate) fn find(name: &str) -> Option<Arc<Table>> {
-    let (schema, name) = name.split_once('.').unwrap_or(("pg_catalog", name));
+pub(crate) fn find(name: &Qualified) -> Option<Arc<Table>> {
+    let schema = name.schema.as_deref().unwrap_or("pg_catalog");
     TABLES
         .iter()
-        .find(|(other, table)| *other == schema && table.name == name)
+        .find(|(other, table)| *other == schema && table.name == name.name)
         .map(|(_, table)| table.clone())
 }
 
 /// True if a table of `pg_catalog` or `information_schema` never has rows here, because the objects
 /// that it lists do not exist.
-pub(crate) fn is_always_empty(name: &str) -> bool {
+pub(crate) fn is_always_empty(name: &Qualified) -> bool {
     find(name).is_some_and(|table| rows_of(&table).is_none())
 }
 
@@ -234,7 +235,8 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 
 /// Returns the table `meridian.clock`.
 pub(crate) fn clock_table() -> Arc<Table> {
-    find("meridian.clock").expect("invariant: it has a layout")
+    let name = Qualified { schema: Some("meridian".into()), name: "clock".into() };
+    find(&name).expect("invariant: it has a layout")
 }
 
 /// Returns the rows of `meridian.clock` without a transaction: they must be available when none can
@@ -277,6 +279,7 @@ async fn shown(
     facts: &Facts,
 ) -> Result<(Catalog, BTreeMap<u32, sequence::Value>), SqlError> {
     let mut catalog = load(txn).await?;
+    catalog.look_in(&facts.search_path());
     if table.name == "pg_class" {
         // It shows the numbers of rows.
         for table in &mut catalog.tables {
@@ -302,18 +305,24 @@ fn unlock(txn: &mut dyn Transaction) -> Locking {
     before
 }
 
-/// Loads every object as [`load`] does, without locks.
-pub(crate) async fn load_unlocked(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
+/// Loads every object as [`load`] does, without locks, for a session's search path.
+pub(crate) async fn load_unlocked(
+    txn: &mut dyn Transaction,
+    facts: &Facts,
+) -> Result<Catalog, SqlError> {
     let before = unlock(txn);
     let catalog = load(txn).await;
     txn.set_locking(before);
-    catalog
+    let mut catalog = catalog?;
+    catalog.look_in(&facts.search_path());
+    Ok(catalog)
 }
 
 /// Loads every object as a transaction sees it, ordered by name.
 pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
     let (mut tables, mut sequences) = (BTreeMap::new(), BTreeMap::new());
     let (mut views, mut types) = (BTreeMap::new(), BTreeMap::new());
+    let mut schemas = BTreeMap::from([(PUBLIC, "public".to_owned())]);
     let mut comments = BTreeMap::new();
     let mut rest = Some(kv::prefix_range(&kv::DESCRIPTORS));
     while let Some(range) = rest {
@@ -323,28 +332,37 @@ pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError>
                 comments.insert(id, Comments::decode(value)?);
                 continue;
             }
-            match Object::decode(value)? {
-                Object::Table(table) => drop(tables.insert(table.name.clone(), table)),
-                Object::Sequence(it) => drop(sequences.insert(it.name.clone(), it)),
-                Object::View(view) => drop(views.insert(view.name.clone(), view)),
-                Object::Enum(ty) => drop(types.insert(ty.descriptor().name.clone(), ty)),
+            let object = Object::decode(value)?;
+            let key = (object.name().to_owned(), object.schema());
+            match object {
+                Object::Table(table) => drop(tables.insert(key, table)),
+                Object::Sequence(it) => drop(sequences.insert(key, it)),
+                Object::View(view) => drop(views.insert(key, view)),
+                Object::Enum(ty) => drop(types.insert(key, ty)),
+                Object::Schema(schema) if schema.is_gone => drop(schemas.remove(&schema.id)),
+                Object::Schema(it) => drop(schemas.insert(it.id, it.name.clone())),
             }
         }
         rest = chunk.rest;
     }
     let (tables, sequences) = (tables.into_values().collect(), sequences.into_values().collect());
     let (views, types) = (views.into_values().collect(), types.into_values().collect());
-    Ok(Catalog { tables, sequences, views, types, comments })
+    let path = vec![PUBLIC];
+    Ok(Catalog { tables, sequences, views, types, comments, schemas, path })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names;
 
     #[test]
     fn names_find_their_tables() {
-        assert_eq!(find("pg_class").map(|table| table.id), Some(1259));
-        assert_eq!(find("pg_catalog.pg_class").map(|table| table.id), Some(1259));
+        let named = |text: &str| names::written(text).expect("a name");
+        let find = |text: &str| find(&named(text)).map(|table| table.id);
+        let is_always_empty = |text: &str| is_always_empty(&named(text));
+        assert_eq!(find("pg_class"), Some(1259));
+        assert_eq!(find("pg_catalog.pg_class"), Some(1259));
         assert!(find("information_schema.tables").is_some());
         assert!(find("tables").is_none(), "information_schema is not in the search path");
         assert!(

@@ -31,7 +31,7 @@ fn sequences(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for sequence in &context.catalog.sequences {
         let value = context.values.get(&sequence.id).filter(|value| value.is_called);
         out.row(&[
-            ("schemaname", "public".into()),
+            ("schemaname", context.catalog.schema_name(sequence.schema).into()),
             ("sequencename", sequence.name.as_str().into()),
             ("sequenceowner", context.facts.user.as_str().into()),
             ("data_type", sequence.ty.name().into()),
@@ -59,7 +59,7 @@ fn of_standard(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         }
         out.row(&[
             ("sequence_catalog", context.facts.database.as_str().into()),
-            ("sequence_schema", "public".into()),
+            ("sequence_schema", context.catalog.schema_name(sequence.schema).into()),
             ("sequence_name", sequence.name.as_str().into()),
             ("data_type", sequence.ty.name().into()),
             ("numeric_precision", bits(sequence).into()),

@@ -6,10 +6,10 @@
 mod text;
 mod uses;
 
-pub(crate) use text::{Star, cut_text, expand};
+pub(crate) use text::{Mention, cut_text, show, store};
 pub(crate) use uses::Uses;
 
-use crate::catalog::{ColumnDef, Planned, Table};
+use crate::catalog::{ColumnDef, Planned, Table, schema_codec};
 use crate::error::{SqlError, state};
 use crate::parse::{self, Parsed};
 use minicbor::{Decode, Encode};
@@ -33,6 +33,14 @@ pub(crate) struct View {
     /// The ids of the tables, sequences and views that its query names.
     #[n(5)]
     pub(crate) reads: Vec<u32>,
+    /// The schema that it is in.
+    #[n(6)]
+    #[cbor(with = "schema_codec", has_nil)]
+    pub(crate) schema: u32,
+    /// True if its text names relations and types by their ids; else they are in `public`.
+    #[n(7)]
+    #[cbor(default)]
+    pub(crate) by_id: bool,
     #[cbor(skip)]
     parsed: ParsedOnce,
 }
@@ -51,18 +59,21 @@ impl PartialEq for ParsedOnce {
 impl View {
     pub(crate) fn new(
         id: u32,
-        name: String,
+        (schema, name): (u32, String),
         version: u64,
         columns: Vec<ColumnDef>,
         text: String,
         reads: Vec<u32>,
     ) -> View {
-        View { id, name, version, columns, text, reads, parsed: ParsedOnce::default() }
+        let (by_id, parsed) = (true, ParsedOnce::default());
+        View { id, name, version, columns, text, reads, schema, by_id, parsed }
     }
 
     /// Returns a table of its columns, for the system tables.
     pub(crate) fn as_table(&self) -> Table {
-        Table::new(self.id, &self.name, self.columns.clone())
+        let mut table = Table::new(self.id, &self.name, self.columns.clone());
+        table.schema = self.schema;
+        table
     }
 
     pub(crate) fn planned(&self) -> Planned {

@@ -1,8 +1,11 @@
-//! The text of a view: its place in CREATE VIEW, and the lists that `*` stands for.
+//! The text of a view: its place in CREATE VIEW, and the form in which it is stored, with lists for
+//! each `*`, and with the ids of the objects that it names.
 
 use crate::error::SqlError;
 use crate::names;
 use crate::parse::is_word;
+use crate::system::quoted;
+use sqlparser::ast::ObjectName;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 /// Returns the text of the query of CREATE VIEW: all behind `AS`.
@@ -38,39 +41,86 @@ fn place(text: &str, at: Location) -> Option<usize> {
     Some(start + within)
 }
 
-/// A `*` of a text: its [place](names::place), and the columns that it stands for.
+/// A part of a text that is stored otherwise.
 #[derive(Clone, Debug)]
-pub(crate) struct Star {
-    pub(crate) at: usize,
-    pub(crate) columns: Vec<String>,
+pub(crate) struct Mention {
+    from: Location,
+    /// Its end; `None` for a `*`, with the name that qualifies it.
+    to: Option<Location>,
+    /// Its text once it is stored.
+    stored: String,
 }
 
-/// Writes the columns of each `*` into a text.
-pub(crate) fn expand(text: &str, mut stars: Vec<Star>) -> Result<String, SqlError> {
-    let lost = || SqlError::unsupported("* in this view");
-    stars.sort_by_key(|star| star.at);
-    stars.dedup_by_key(|star| star.at);
+impl Mention {
+    /// A `*` at a [place](names::place) stands for these columns.
+    pub(crate) fn of_star(at: usize, columns: &[String]) -> Mention {
+        let from = Location { line: (at >> 32) as u64, column: (at as u32).into() };
+        debug_assert_eq!(names::place(from), Some(at));
+        Mention { from, to: None, stored: columns.join(", ") }
+    }
+
+    /// A name in FROM stands for a relation. Without an alias, its name becomes that.
+    pub(crate) fn of_relation(name: &ObjectName, id: u32, has_alias: bool) -> Option<Mention> {
+        let mut mention = Mention::of_type(name, id)?;
+        if !has_alias {
+            let alias = names::fold(name.0.last()?.as_ident()?);
+            mention.stored += &format!(" AS {}", quoted(&alias));
+        }
+        Some(mention)
+    }
+
+    /// A name stands for a type.
+    pub(crate) fn of_type(name: &ObjectName, id: u32) -> Option<Mention> {
+        let (first, last) = (name.0.first()?.as_ident()?, name.0.last()?.as_ident()?);
+        let stored = names::reference(id).to_string();
+        Some(Mention { from: first.span.start, to: Some(last.span.end), stored })
+    }
+}
+
+/// Returns a text in the form in which it is stored.
+pub(crate) fn store(text: &str, mut mentions: Vec<Mention>) -> Result<String, SqlError> {
+    let lost = || SqlError::unsupported("* or a name at its place in this view");
+    mentions.sort_by_key(|mention| mention.from);
+    mentions.dedup_by_key(|mention| mention.from);
     let mut out = String::with_capacity(text.len());
     let mut written = 0;
-    for star in stars {
-        let location = Location { line: (star.at >> 32) as u64, column: (star.at as u32).into() };
-        debug_assert_eq!(names::place(location), Some(star.at));
-        let at = place(text, location).ok_or_else(lost)?;
-        if text.as_bytes().get(at) != Some(&b'*') || at < written {
-            return Err(lost());
-        }
-        // `t.*` gives its qualifier, too.
+    for mention in mentions {
+        let at = place(text, mention.from).filter(|at| *at >= written).ok_or_else(lost)?;
         let before = &text[written..at];
-        let kept = match before.trim_end().strip_suffix('.') {
-            Some(qualified) => without_last_name(qualified),
-            None => before,
+        let (kept, end) = match mention.to {
+            Some(to) => (before, place(text, to).filter(|end| *end > at).ok_or_else(lost)?),
+            None if text.as_bytes().get(at) != Some(&b'*') => return Err(lost()),
+            // `t.*` gives its qualifier, too.
+            None => match before.trim_end().strip_suffix('.') {
+                Some(qualified) => (without_last_name(qualified), at + 1),
+                None => (before, at + 1),
+            },
         };
         out.push_str(kept);
-        out.push_str(&star.columns.join(", "));
-        written = at + 1;
+        out.push_str(&mention.stored);
+        written = end;
     }
     out.push_str(&text[written..]);
     Ok(out)
+}
+
+/// Returns a stored text as SQL, with these names of its objects: the whole name, and the one that
+/// is the alias without another.
+pub(crate) fn show(text: &str, mut name_of: impl FnMut(u32) -> (String, String)) -> String {
+    let is_end = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$' | '"');
+    let mut out = String::new();
+    for part in names::references(text) {
+        let Some(id) = part.id else {
+            out.push_str(part.rest);
+            continue;
+        };
+        let (whole, name) = name_of(id);
+        out.push_str(&whole);
+        let behind = part.rest.strip_prefix(" AS ").and_then(|rest| rest.strip_prefix(&*name));
+        let behind = behind.filter(|rest| rest.is_empty() || rest.starts_with(is_end));
+        out.push_str(behind.unwrap_or(part.rest));
+    }
+    out
 }
 
 /// Returns a text without the name at its end, and the names that qualify this.
@@ -101,9 +151,9 @@ mod tests {
 
     #[test]
     fn stars_become_lists() {
-        let star = |line: u64, column: u64, columns: &[&str]| Star {
-            at: names::place(Location { line, column }).expect("a place"),
-            columns: columns.iter().map(ToString::to_string).collect(),
+        let star = |line: u64, column: u64, columns: &[&str]| {
+            let at = names::place(Location { line, column }).expect("a place");
+            Mention::of_star(at, &columns.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         for (text, stars, expected) in [
             ("select * from t", vec![star(1, 8, &["t.a", "t.b"])], "select t.a, t.b from t"),
@@ -115,8 +165,8 @@ mod tests {
             ("select \"a \"\" b\" . *", vec![star(1, 19, &["x"])], "select x"),
             ("select s.t.* from s.t", vec![star(1, 12, &["t.a"])], "select t.a from s.t"),
         ] {
-            assert_eq!(expand(text, stars).expect("expanded"), expected);
+            assert_eq!(store(text, stars).expect("expanded"), expected);
         }
-        assert!(expand("select 1", vec![star(1, 8, &["a"])]).is_err());
+        assert!(store("select 1", vec![star(1, 8, &["a"])]).is_err());
     }
 }

@@ -1,0 +1,289 @@
+//! Schemas: the spaces of names, and the order in which a session looks through them.
+//!
+//! `public` is there without a descriptor. If it is dropped, its descriptor says so.
+
+use super::{Cache, Object, Planned, Relation, object_by_id, relation_in, type_in};
+use crate::enumeration::Enum;
+use crate::error::{SqlError, state};
+use crate::kv;
+use crate::names::Qualified;
+use crate::system;
+use meridian_txn::{Lock, Transaction};
+use minicbor::{Decode, Encode};
+
+/// The descriptor of a schema.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(crate) struct Schema {
+    #[n(0)]
+    pub(crate) id: u32,
+    #[n(1)]
+    pub(crate) name: String,
+    #[n(2)]
+    pub(crate) version: u64,
+    /// True for `public` once it was dropped.
+    #[n(3)]
+    pub(crate) is_gone: bool,
+}
+
+impl Schema {
+    pub(crate) fn planned(&self) -> Planned {
+        Planned { id: self.id, version: self.version, statistics: 0 }
+    }
+}
+
+/// True if a schema is part of every database, and holds nothing of its users.
+pub(crate) fn is_system_schema(name: &str) -> bool {
+    matches!(name, "pg_catalog" | "information_schema")
+}
+
+/// Returns the id of a schema of the users.
+pub(crate) async fn schema_id(
+    txn: &mut dyn Transaction,
+    name: &str,
+    lock: Lock,
+) -> Result<Option<u32>, SqlError> {
+    let found = txn.get(&kv::schema_name_key(name), lock).await?;
+    let id = found.map(|value| value.0[..].try_into().map(u32::from_be_bytes)).transpose();
+    let id = id.map_err(|_| SqlError::corrupted("the name of a schema in the catalog"))?;
+    let implied = (name == "public").then_some(system::PUBLIC);
+    Ok(id.or(implied).filter(|id| *id != 0))
+}
+
+/// Writes the name of a schema.
+pub(crate) fn put_schema_name(
+    txn: &mut dyn Transaction,
+    name: &str,
+    id: Option<u32>,
+) -> Result<(), SqlError> {
+    let value = match (name, id) {
+        ("public", Some(system::PUBLIC)) => None,
+        ("public", None) => Some(0),
+        (_, id) => id,
+    };
+    let value = value.map(|id| kv::to_value(id.to_be_bytes().to_vec()));
+    Ok(txn.put(kv::schema_name_key(name), value)?)
+}
+
+/// The schemas in which a session looks for names that have none, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct SearchPath {
+    /// The setting.
+    setting: String,
+    names: Vec<String>,
+}
+
+impl SearchPath {
+    /// Reads the setting `search_path`, in which `"$user"` stands for the schema of the user's name.
+    pub(crate) fn of(setting: &str, user: &str) -> SearchPath {
+        let name = |name: String| if name == "$user" { user.to_owned() } else { name };
+        let mut names: Vec<String> = Vec::new();
+        for found in list(setting).map(name).filter(|name| !name.is_empty()) {
+            if !names.contains(&found) {
+                names.push(found);
+            }
+        }
+        SearchPath { setting: setting.to_owned(), names }
+    }
+
+    /// True if it is what a session has set.
+    pub(crate) fn is_of(&self, setting: &str) -> bool {
+        self.setting == setting
+    }
+
+    /// The path that consists of `public`.
+    pub(crate) fn public() -> SearchPath {
+        SearchPath { setting: "public".to_owned(), names: vec!["public".to_owned()] }
+    }
+
+    /// Returns the names of the schemas, some of which may not exist.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+}
+
+/// Returns the names of a list: folded unless they are quoted.
+fn list(text: &str) -> impl Iterator<Item = String> {
+    let (mut in_quotes, mut parts) = (false, vec![String::new()]);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let part = parts.last_mut().expect("invariant: there is a part");
+        match c {
+            '"' if in_quotes && chars.peek() == Some(&'"') => {
+                chars.next();
+                part.push('"');
+            }
+            '"' => in_quotes = !in_quotes,
+            ',' if !in_quotes => parts.push(String::new()),
+            c if in_quotes => part.push(c),
+            c if c.is_whitespace() => {}
+            c => part.extend(c.to_lowercase()),
+        }
+    }
+    parts.into_iter()
+}
+
+/// Finds objects by their names in a search path.
+pub(crate) struct Resolver<'p> {
+    path: &'p SearchPath,
+    /// The ids of its schemas, once they are looked up.
+    ids: Option<Vec<u32>>,
+}
+
+impl<'p> Resolver<'p> {
+    pub(crate) fn new(path: &'p SearchPath) -> Resolver<'p> {
+        Resolver { path, ids: None }
+    }
+
+    /// Returns the ids of those schemas of the path that exist and hold objects of the users.
+    pub(crate) async fn schemas(&mut self, txn: &mut dyn Transaction) -> Result<&[u32], SqlError> {
+        if self.ids.is_none() {
+            let mut ids = Vec::new();
+            for name in self.path.names().filter(|name| !is_system_schema(name)) {
+                // Names are looked up in `public` as they are there: whether it exists shows then.
+                let id = match name {
+                    "public" => Some(system::PUBLIC),
+                    name => schema_id(txn, name, Lock::Shared).await?,
+                };
+                ids.extend(id);
+            }
+            self.ids = Some(ids);
+        }
+        Ok(self.ids.as_deref().unwrap_or_default())
+    }
+
+    /// Returns the schemas that may have a name.
+    async fn candidates(
+        &mut self,
+        txn: &mut dyn Transaction,
+        name: &Qualified,
+    ) -> Result<Vec<u32>, SqlError> {
+        match &name.schema {
+            Some(schema) => Ok(schema_id(txn, schema, Lock::Shared).await?.into_iter().collect()),
+            None => Ok(self.schemas(txn).await?.to_vec()),
+        }
+    }
+
+    /// Returns the relation of a name, if there is one.
+    pub(crate) async fn relation(
+        &mut self,
+        txn: &mut dyn Transaction,
+        name: &Qualified,
+    ) -> Result<Option<Relation>, SqlError> {
+        if let Some(id) = name.id() {
+            return Ok(Some(Relation { id, table: id }));
+        }
+        for schema in self.candidates(txn, name).await? {
+            if let Some(found) = relation_in(txn, schema, &name.name).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the object of a name. Fails with 42809 if it is an index.
+    pub(crate) async fn object(
+        &mut self,
+        txn: &mut dyn Transaction,
+        cache: &Cache,
+        name: &Qualified,
+        clean: bool,
+        lock: Lock,
+    ) -> Result<Option<Object>, SqlError> {
+        match self.relation(txn, name).await? {
+            Some(relation) if relation.id == relation.table => {
+                object_by_id(txn, cache, relation.id, clean, lock).await
+            }
+            Some(_) => Err(super::not_a("table", &name.name)),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the enum type of a name.
+    pub(crate) async fn enum_type(
+        &mut self,
+        txn: &mut dyn Transaction,
+        cache: &Cache,
+        name: &Qualified,
+        clean: bool,
+        lock: Lock,
+    ) -> Result<Option<Enum>, SqlError> {
+        if let Some(id) = name.id() {
+            let object = object_by_id(txn, cache, id, clean, lock).await?;
+            return Ok(match object {
+                Some(Object::Enum(ty)) => Some(ty),
+                _ => None,
+            });
+        }
+        for schema in self.candidates(txn, name).await? {
+            let Some(id) = type_in(txn, schema, &name.name).await? else { continue };
+            return match object_by_id(txn, cache, id, clean, lock).await? {
+                Some(Object::Enum(ty)) => Ok(Some(ty)),
+                _ => Err(SqlError::corrupted(format!("the type {id} is not there"))),
+            };
+        }
+        Ok(None)
+    }
+
+    /// Returns the enum types of some names, as far as there are such.
+    pub(crate) async fn enum_types(
+        &mut self,
+        txn: &mut dyn Transaction,
+        cache: &Cache,
+        names: impl IntoIterator<Item = Qualified>,
+        clean: bool,
+    ) -> Result<Vec<(Qualified, Enum)>, SqlError> {
+        let mut found = Vec::new();
+        for name in names {
+            let ty = self.enum_type(txn, cache, &name, clean, Lock::Shared).await?;
+            found.extend(ty.map(|ty| (name, ty)));
+        }
+        Ok(found)
+    }
+
+    /// Returns the schema in which a new object of a name is created. Fails with 3F000 if there is
+    /// none, and with 42501 if it is one of the system's.
+    pub(crate) async fn place(
+        &mut self,
+        txn: &mut dyn Transaction,
+        name: &Qualified,
+    ) -> Result<u32, SqlError> {
+        let missing = |message: String| SqlError::new(state::NO_SCHEMA, message);
+        if let Some(schema) = &name.schema {
+            if is_system_schema(schema) {
+                let message = format!("permission denied for schema {schema}");
+                return Err(SqlError::new(state::NO_PRIVILEGE, message));
+            }
+            let id = schema_id(txn, schema, Lock::Shared).await?;
+            return id.ok_or_else(|| missing(format!("schema \"{schema}\" does not exist")));
+        }
+        for name in self.path.names() {
+            if is_system_schema(name) {
+                let message = format!("permission denied for schema {name}");
+                return Err(SqlError::new(state::NO_PRIVILEGE, message));
+            }
+            if let Some(id) = schema_id(txn, name, Lock::Shared).await? {
+                return Ok(id);
+            }
+        }
+        Err(missing("no schema has been selected to create in".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_read_as_a_list_of_names() {
+        for (setting, names) in [
+            ("\"$user\", public", &["ann", "public"][..]),
+            ("Public, \"My, Schema\" ,x, x", &["public", "My, Schema", "x"]),
+            ("\"a\"\"b\"", &["a\"b"]),
+            ("", &[]),
+            ("\"\"", &[]),
+        ] {
+            let path = SearchPath::of(setting, "ann");
+            assert_eq!(path.names().collect::<Vec<_>>(), names, "{setting}");
+        }
+    }
+}

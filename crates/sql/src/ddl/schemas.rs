@@ -1,0 +1,249 @@
+//! CREATE, ALTER and DROP SCHEMA.
+
+use super::{Ddl, depended_on, drop_table, sequences, types, views};
+use crate::catalog::{self, Object, Relation, Schema, is_system_schema};
+use crate::clauses;
+use crate::error::{SqlError, state};
+use crate::kv;
+use crate::names;
+use crate::system;
+use meridian_txn::Lock;
+use sqlparser::ast::{AlterSchema, AlterSchemaOperation, ObjectName, Owner, SchemaName};
+use std::sync::Arc;
+
+fn missing(name: &str) -> SqlError {
+    SqlError::new(state::NO_SCHEMA, format!("schema \"{name}\" does not exist"))
+}
+
+/// Fails if no schema may have this name.
+fn check_name(name: &str) -> Result<(), SqlError> {
+    if name.starts_with("pg_") {
+        let message = format!("unacceptable schema name \"{name}\"");
+        return Err(SqlError::new(state::RESERVED_NAME, message)
+            .detail("The prefix \"pg_\" is reserved for system schemas."));
+    }
+    Ok(())
+}
+
+/// Fails unless an object's owner is the session's user, the one role that there is.
+fn check_owner(cx: &Ddl<'_>, role: &str) -> Result<(), SqlError> {
+    if role == cx.facts.user {
+        return Ok(());
+    }
+    Err(SqlError::new(state::UNDEFINED_OBJECT, format!("role \"{role}\" does not exist")))
+}
+
+/// Fails with 42P06 if there is a schema of a name.
+async fn check_free(cx: &mut Ddl<'_>, name: &str) -> Result<(), SqlError> {
+    let found = catalog::schema_id(cx.txn, name, Lock::Exclusive).await?;
+    if found.is_none() && !is_system_schema(name) {
+        return Ok(());
+    }
+    let message = format!("schema \"{name}\" already exists");
+    Err(SqlError::new(state::DUPLICATE_SCHEMA, message))
+}
+
+/// Finds a schema that is there until the transaction ends.
+pub(super) async fn open(cx: &mut Ddl<'_>, name: &str) -> Result<u32, SqlError> {
+    match name {
+        "pg_catalog" => Ok(system::PG_CATALOG),
+        "information_schema" => Ok(system::INFORMATION_SCHEMA),
+        name => {
+            let id = catalog::schema_id(cx.txn, name, Lock::Exclusive).await?;
+            id.ok_or_else(|| missing(name))
+        }
+    }
+}
+
+/// Returns the descriptor of a schema of the users, as it is now.
+async fn descriptor(cx: &mut Ddl<'_>, id: u32, name: &str) -> Result<Schema, SqlError> {
+    let cache = &cx.engine.cache;
+    match catalog::object_by_id(cx.txn, cache, id, false, Lock::Exclusive).await? {
+        Some(Object::Schema(schema)) => Ok((*schema).clone()),
+        _ => Ok(Schema { id, name: name.to_owned(), version: 0, is_gone: false }),
+    }
+}
+
+/// Creates a schema.
+pub(super) async fn create(
+    cx: &mut Ddl<'_>,
+    name: &SchemaName,
+    if_not_exists: bool,
+) -> Result<(), SqlError> {
+    let (name, owner) = match name {
+        SchemaName::Simple(name) => (names::simple(name)?, None),
+        SchemaName::UnnamedAuthorization(owner) => (names::fold(owner), Some(owner)),
+        SchemaName::NamedAuthorization(name, owner) => (names::simple(name)?, Some(owner)),
+    };
+    if let Some(owner) = owner {
+        check_owner(cx, &names::fold(owner))?;
+    }
+    check_name(&name)?;
+    match check_free(cx, &name).await {
+        Err(_) if if_not_exists => return Ok(()),
+        other => other?,
+    }
+    if name == "public" {
+        let gone = descriptor(cx, system::PUBLIC, &name).await?;
+        let back = Schema { version: gone.version + 1, is_gone: false, ..gone };
+        catalog::put(cx.txn, &Object::Schema(Arc::new(back)))?;
+        return catalog::put_schema_name(cx.txn, &name, Some(system::PUBLIC));
+    }
+    let id = cx.next_id().await?;
+    catalog::put_schema_name(cx.txn, &name, Some(id))?;
+    let schema = Schema { id, name, version: 1, is_gone: false };
+    catalog::put(cx.txn, &Object::Schema(Arc::new(schema)))
+}
+
+/// Runs ALTER SCHEMA.
+pub(super) async fn alter(cx: &mut Ddl<'_>, alter: &AlterSchema) -> Result<(), SqlError> {
+    let AlterSchema { name, if_exists, operations } = alter;
+    clauses::refuse(&[(*if_exists, "ALTER SCHEMA IF EXISTS")])?;
+    let name = names::simple(name)?;
+    for operation in operations {
+        match operation {
+            AlterSchemaOperation::Rename { name: new } => {
+                rename(cx, &name, &names::simple(new)?).await?;
+            }
+            AlterSchemaOperation::OwnerTo { owner } => {
+                open(cx, &name).await?;
+                if let Owner::Ident(role) = owner {
+                    check_owner(cx, &names::fold(role))?;
+                }
+            }
+            other => return Err(SqlError::unsupported(format!("ALTER SCHEMA {other}"))),
+        }
+    }
+    Ok(())
+}
+
+/// Gives a schema another name. Its objects know it by its id.
+async fn rename(cx: &mut Ddl<'_>, old: &str, new: &str) -> Result<(), SqlError> {
+    let id = open(cx, old).await?;
+    if id == system::PUBLIC || is_system_schema(old) {
+        return Err(SqlError::unsupported(format!("renaming the schema \"{old}\"")));
+    }
+    check_name(new)?;
+    check_free(cx, new).await?;
+    let before = descriptor(cx, id, old).await?;
+    catalog::put_schema_name(cx.txn, old, None)?;
+    catalog::put_schema_name(cx.txn, new, Some(id))?;
+    let after = Schema { name: new.to_owned(), version: before.version + 1, ..before };
+    catalog::put(cx.txn, &Object::Schema(Arc::new(after)))
+}
+
+/// Returns the objects in a schema: no other appears until the transaction has ended.
+async fn objects_in(cx: &mut Ddl<'_>, schema: u32) -> Result<Vec<Object>, SqlError> {
+    let mut ids = Vec::new();
+    for (prefix, is_type) in
+        [(kv::names_prefix(schema), false), (kv::type_names_prefix(schema), true)]
+    {
+        let range = kv::prefix_range(&prefix);
+        let mut rest = Some(range.clone());
+        while let Some(range) = rest {
+            let chunk = cx.txn.scan(&range, Lock::Exclusive, false, 1000).await?;
+            for (_, value) in &chunk.rows {
+                let corrupted = || SqlError::corrupted("a name in the catalog");
+                ids.push(match is_type {
+                    true => {
+                        value[..].try_into().map(u32::from_be_bytes).map_err(|_| corrupted())?
+                    }
+                    false => {
+                        let found: Relation = minicbor::decode(value).map_err(|_| corrupted())?;
+                        found.table
+                    }
+                });
+            }
+            rest = chunk.rest;
+        }
+        cx.txn.keep_range(range);
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let mut objects = Vec::with_capacity(ids.len());
+    for id in ids {
+        objects.extend(now(cx, id).await?);
+    }
+    Ok(objects)
+}
+
+/// Returns an object as it is now.
+async fn now(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Object>, SqlError> {
+    let cache = &cx.engine.cache;
+    catalog::object_by_id(cx.txn, cache, id, false, Lock::Exclusive).await
+}
+
+/// Drops the schemas of these names; with CASCADE what is in them, too.
+pub(super) async fn drop(
+    cx: &mut Ddl<'_>,
+    named: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<(), SqlError> {
+    for name in named {
+        let name = names::simple(name)?;
+        if is_system_schema(&name) {
+            let message =
+                format!("cannot drop schema {name} because it is required by the database system");
+            return Err(SqlError::new(state::DEPENDENT_OBJECTS, message));
+        }
+        let Some(id) = catalog::schema_id(cx.txn, &name, Lock::Exclusive).await? else {
+            if if_exists {
+                continue;
+            }
+            return Err(missing(&name));
+        };
+        empty(cx, id, &name, cascade).await?;
+        catalog::put_schema_name(cx.txn, &name, None)?;
+        let before = descriptor(cx, id, &name).await?;
+        if id == system::PUBLIC {
+            let gone = Schema { version: before.version + 1, is_gone: true, ..before };
+            catalog::put(cx.txn, &Object::Schema(Arc::new(gone)))?;
+        } else {
+            catalog::remove(cx.txn, &Object::Schema(Arc::new(before)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Drops what is in a schema. Without CASCADE, fails with 2BP01 if there is anything.
+async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(), SqlError> {
+    let objects = objects_in(cx, id).await?;
+    // A sequence of a column is dropped with it.
+    let is_own = |object: &Object| match object {
+        Object::Sequence(sequence) => sequence.owner.is_some(),
+        _ => false,
+    };
+    if !cascade && !objects.is_empty() {
+        let shown = objects.iter().filter(|object| !is_own(object));
+        let details = shown.map(|object| {
+            let own = format!("{}.{}", system::quoted(name), system::quoted(object.name()));
+            format!("{} {own} depends on schema {name}", object.kind())
+        });
+        return Err(depended_on(&format!("schema {name}"), &details.collect::<Vec<_>>()));
+    }
+    cx.clean = false;
+    let ids: Vec<u32> = objects.iter().map(Object::id).collect();
+    for object in objects {
+        // What was dropped before may have dropped it, or changed it.
+        match now(cx, object.id()).await? {
+            Some(Object::View(view)) => {
+                views::drop_readers(cx, view.id, &format!("view {}", view.name), &[], true).await?;
+                views::remove(cx, &view).await?;
+            }
+            Some(Object::Table(table)) => drop_table(cx, &table, &ids, true).await?,
+            Some(Object::Sequence(sequence)) if sequence.owner.is_none() => {
+                sequences::drop_one(cx, &sequence, true).await?;
+            }
+            Some(Object::Enum(ty)) => types::drop_one(cx, ty, true).await?,
+            Some(Object::Sequence(_) | Object::Schema(_)) | None => {}
+        }
+    }
+    // A sequence in this schema may belong to a column of a table in another one.
+    for id in ids {
+        if let Some(Object::Sequence(sequence)) = now(cx, id).await? {
+            sequences::drop_one(cx, &sequence, true).await?;
+        }
+    }
+    Ok(())
+}
