@@ -45,7 +45,7 @@ pub(crate) fn as_report<'a>(severity: &'a str, error: &'a SqlError) -> Report<'a
 
 /// Sends a notice or warning, by its SQLSTATE.
 pub(crate) fn notice(link: &mut Link, error: &SqlError) {
-    let severity = if error.sqlstate.starts_with("00") { "NOTICE" } else { "WARNING" };
+    let severity = if meridian_sql::is_warning(error) { "WARNING" } else { "NOTICE" };
     link.answers.notice(&as_report(severity, error));
 }
 

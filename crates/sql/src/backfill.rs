@@ -83,6 +83,7 @@ impl Session {
             work.txn.set_lock_timeout(self.timeout("lock_timeout"));
             work.settled = true; // A step is no statement, and cannot be replayed.
             let done = ddl::step(&engine, &mut work, &self.facts, step).await;
+            let notices = std::mem::take(&mut work.notices);
             self.work = Some(work);
             let done = match self.stands(done).await {
                 Ok(done) => self.commit().await.map(|()| done),
@@ -91,7 +92,10 @@ impl Session {
             self.work = None;
             match done {
                 Err(error) if error.is_restart() => {}
-                other => return other,
+                other => {
+                    notices.into_iter().for_each(|notice| self.notify(notice));
+                    return other;
+                }
             }
         }
         Err(restart("the transaction lost too many conflicts"))

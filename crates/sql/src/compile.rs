@@ -344,8 +344,34 @@ async fn compile(
         }
         other => (other, None),
     };
+    let later;
+    let statement = match planned_later(statement)? {
+        Some(query) if explained.is_some() => {
+            let creates = matches!(statement, Statement::CreateTable(_));
+            if creates && explained.as_ref().is_some_and(|options| options.analyze) {
+                return Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS"));
+            }
+            later = Statement::Query(Box::new(query.clone()));
+            &later
+        }
+        _ => statement,
+    };
     clauses::statement(statement)?;
     let (with, planned) = with_of(statement)?;
+    if let (Statement::Execute { .. }, Some(_)) = (planned, &explained) {
+        return Ok(Compiled {
+            levels: source.levels,
+            source,
+            declared,
+            path: path.clone(),
+            plan: Plan::Control,
+            tables: Vec::new(),
+            unread: Vec::new(),
+            provisional: !clean,
+            params: Arc::from([]),
+            columns: Some(Arc::from([Column::new("QUERY PLAN", Type::Text)])),
+        });
+    }
     let has_plan = matches!(
         planned,
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)

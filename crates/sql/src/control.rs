@@ -52,7 +52,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
             accept_isolation(session, modes)?;
             if session.work.as_ref().is_some_and(|work| work.explicit) {
-                session.notices.push_back(warning(
+                session.notify(warning(
                     state::ACTIVE_TRANSACTION,
                     "there is already a transaction in progress",
                 ));
@@ -97,10 +97,8 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 done("COMMIT")
             }
             Status::Idle => {
-                session.notices.push_back(warning(
-                    state::NO_TRANSACTION,
-                    "there is no transaction in progress",
-                ));
+                session
+                    .notify(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
                 session.finish_implicit().await?;
                 session.end_settings(true);
                 done("COMMIT")
@@ -116,10 +114,8 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::Rollback { .. } => {
             if !session.work.as_ref().is_some_and(|work| work.explicit) {
-                session.notices.push_back(warning(
-                    state::NO_TRANSACTION,
-                    "there is no transaction in progress",
-                ));
+                session
+                    .notify(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
             }
             session.work = None;
             session.portals.clear();
@@ -168,9 +164,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let name = names::simple(db_name)?;
             match server_info.create_database(&name, compiled.source.protocol.as_ref()).await {
                 Err(error) if error.sqlstate == state::DUPLICATE_DATABASE && *if_not_exists => {
-                    session
-                        .notices
-                        .push_back(warning("00000", &format!("{}, skipping", error.message)));
+                    session.notify(warning("00000", &format!("{}, skipping", error.message)));
                 }
                 other => other?,
             }
@@ -188,9 +182,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 }
                 match server_info.drop_database(&name).await {
                     Err(error) if error.sqlstate == state::NO_DATABASE && *if_exists => {
-                        session
-                            .notices
-                            .push_back(warning("00000", &format!("{}, skipping", error.message)));
+                        session.notify(warning("00000", &format!("{}, skipping", error.message)));
                     }
                     other => other?,
                 }
@@ -315,7 +307,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
             }
             if local && session.status() == Status::Idle && session.is_alone() {
                 let message = "SET LOCAL can only be used in transaction blocks";
-                session.notices.push_back(warning(state::NO_TRANSACTION, message));
+                session.notify(warning(state::NO_TRANSACTION, message));
             }
             Ok(())
         }
@@ -498,7 +490,7 @@ async fn set_constraints(
     let tag = || Ok(Response::Complete("SET CONSTRAINTS".into()));
     let Some(work) = session.work.as_mut().filter(|work| work.explicit) else {
         let message = "SET CONSTRAINTS can only be used in transaction blocks";
-        session.notices.push_back(warning(state::NO_TRANSACTION, message));
+        session.notify(warning(state::NO_TRANSACTION, message));
         return tag();
     };
     let mut deferral = work.deferral.clone();

@@ -6,13 +6,102 @@ use crate::compile::{self, Compiled};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
-use crate::parse::{self, Parsed};
+use crate::notice;
+use crate::parse::{self, Parsed, is_word};
 use crate::response::{Column, Response};
 use crate::run::Portal;
 use crate::session::Session;
 use crate::types::Type;
 use sqlparser::ast::{self, Statement};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::sync::Arc;
+
+/// The clauses of CREATE TABLE AS that the parser does not know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableAs {
+    /// The names of the first columns, instead of the query's.
+    names: Vec<ast::Ident>,
+    /// True for WITH NO DATA.
+    is_empty: bool,
+}
+
+/// Cuts the names of the columns, and WITH [NO] DATA, from CREATE TABLE AS. Fails with 0A000 if
+/// EXECUTE is behind AS.
+pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<TableAs, SqlError> {
+    let mut found = TableAs::default();
+    let Some((name, query)) = places(tokens) else { return Ok(found) };
+    if is_word(&tokens[query], "execute") {
+        let refused = SqlError::unsupported("CREATE TABLE AS EXECUTE");
+        return Err(refused.at(names::place(tokens[query].span.start)));
+    }
+    let ends = |tokens: &[TokenWithSpan], words: &[&str]| {
+        let rest = tokens.len().checked_sub(words.len()).map(|from| &tokens[from..]);
+        rest.is_some_and(|rest| rest.iter().zip(words).all(|(token, word)| is_word(token, word)))
+    };
+    // Behind AS, the word is a name.
+    if ends(tokens, &["with", "no", "data"]) {
+        found.is_empty = true;
+        tokens.truncate(tokens.len() - 3);
+    } else if ends(tokens, &["with", "data"]) && !is_word(&tokens[tokens.len() - 3], "as") {
+        tokens.truncate(tokens.len() - 2);
+    }
+    let is = |at: usize, token: &Token| tokens.get(at).is_some_and(|it| it.token == *token);
+    let mut at = name + 1;
+    while is(at, &Token::Period) {
+        at += 2;
+    }
+    let open = at;
+    if !is(open, &Token::LParen) {
+        return Ok(found);
+    }
+    let mut names = Vec::new();
+    while let Some(Token::Word(word)) = tokens.get(at + 1).map(|it| &it.token) {
+        names.push(word.to_ident(tokens[at + 1].span));
+        at += 2;
+        if is(at, &Token::RParen) {
+            tokens.drain(open..=at);
+            found.names = names;
+            break;
+        }
+        if !is(at, &Token::Comma) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the places of the table's name and of the query in CREATE TABLE AS, perhaps behind
+/// EXPLAIN.
+fn places(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
+    let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
+    let create = match tokens.first()? {
+        first if is_word(first, "create") => 0,
+        first if is_word(first, "explain") => {
+            tokens.iter().position(|token| is_word(token, "create"))?
+        }
+        _ => return None,
+    };
+    let table = (create + 1..create + 4).find(|at| is(*at, "table"))?;
+    let exists = is(table + 1, "if") && is(table + 2, "not") && is(table + 3, "exists");
+    let name = table + if exists { 4 } else { 1 };
+    let begins = |at: usize| {
+        let words = ["select", "with", "values", "table", "execute"];
+        words.iter().any(|word| is(at, word))
+            || tokens.get(at).is_some_and(|token| token.token == Token::LParen)
+    };
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().skip(name) {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ if depth == 0 && is_word(token, "as") && begins(at + 1) => {
+                return Some((name, at + 1));
+            }
+            _ => {}
+        }
+    }
+    None
+}
 
 /// Returns the query of CREATE TABLE AS.
 pub(crate) fn query_of(statement: &Statement) -> Option<(&ast::CreateTable, &ast::Query)> {
@@ -56,11 +145,21 @@ impl Session {
         };
         let of_query = parsed(Statement::Query(Box::new(query.clone())));
         let columns = self.compile(of_query, types.clone()).await?.columns.clone();
-        let columns = columns.unwrap_or_else(|| Arc::from([]));
+        let mut columns = columns.map_or_else(Vec::new, |columns| columns.to_vec());
+        let TableAs { names, is_empty } = &compiled.source.table_as;
+        if names.len() > columns.len() {
+            let message = "too many column names were specified";
+            return Err(SqlError::new(state::SYNTAX, message));
+        }
+        for (column, name) in columns.iter_mut().zip(names) {
+            column.name = names::fold(name);
+        }
         let mut alone = create.clone();
         alone.query = None;
         alone.columns = columns.iter().map(definition).collect::<Result<_, _>>()?;
-        if alone.if_not_exists && self.has_relation(&names::relation(&create.name)?).await? {
+        let relation = names::relation(&create.name)?;
+        if alone.if_not_exists && self.has_relation(&relation).await? {
+            self.notify(notice::already_exists(&relation.name));
             return Ok(Response::Complete("CREATE TABLE AS".into()));
         }
         // A replay must not fill a table that another transaction has created meanwhile.
@@ -68,6 +167,10 @@ impl Session {
         let made = self.compile(parsed(Statement::CreateTable(alone)), Arc::from([])).await?;
         let mut portal = Portal::new(made, Arc::from([]));
         Box::pin(self.run(&mut portal, usize::MAX)).await?;
+        if *is_empty {
+            self.newest = None;
+            return Ok(Response::Complete("CREATE TABLE AS".into()));
+        }
         let mut insert = parse::statements("INSERT INTO t VALUES (1)")?;
         let insert = match insert.pop().map(|parsed| parsed.statement.clone()) {
             Some(Statement::Insert(mut insert)) => {
@@ -94,5 +197,27 @@ impl Session {
         let (txn, _) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
         let schema = Resolver::new(&path).place(txn, name).await?;
         Ok(catalog::relation_in(txn, schema, &name.name).await?.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses_are_cut() {
+        for (text, names, is_empty) in [
+            ("create table t (a, \"B\") as select 1, 2 with no data", "a,\"B\"", true),
+            ("create table if not exists s.t (a) with (fillfactor = 9) as table u", "a", false),
+            ("explain create table t as (select 1) with data", "", false),
+            ("create table t as select 1 as with", "", false),
+        ] {
+            let parsed = parse::statements(text).unwrap();
+            let found = &parsed[0].table_as;
+            let shown: Vec<String> = found.names.iter().map(ToString::to_string).collect();
+            assert_eq!((shown.join(","), found.is_empty), (names.to_owned(), is_empty), "{text}");
+        }
+        assert!(parse::statements("create table t as execute p").is_err());
+        assert!(parse::statements("create table t (a, b)").is_err());
     }
 }

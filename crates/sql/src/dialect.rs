@@ -10,6 +10,7 @@
 use crate::function;
 use crate::interrupt;
 use crate::names;
+use crate::operand;
 use crate::parse::is_word;
 use crate::tokens;
 use sqlparser::ast::{
@@ -333,9 +334,21 @@ impl Dialect for Bounded {
                     return Some(parser.parse_prefix());
                 }
                 self.parse_sign(parser)
+                    .or_else(|| operand::typed_literal(parser))
+                    .or_else(|| operand::prefix(parser, self.prec_value(Precedence::PgOther)))
                     .or_else(|| parse_symmetric(parser, self.prec_value(Precedence::Between)))
             }
         }
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        expr: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        operand::quantified(parser, expr, precedence)
+            .or_else(|| self.postgres.parse_infix(parser, expr, precedence))
     }
 
     // The parser asks for it at the beginning of each query that it tries.

@@ -4,11 +4,13 @@
 use crate::carried;
 use crate::clauses;
 use crate::copy;
+use crate::create_as::{self, TableAs};
 use crate::datetime;
 use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
+use crate::owner::{self, SetOwner};
 use crate::sequence::{self, SequenceStatement};
 use crate::stack;
 use crate::tokens;
@@ -54,6 +56,12 @@ pub(crate) struct Parsed {
     pub(crate) copy_to: Option<copy::Options>,
     /// The text of the query of CREATE VIEW.
     pub(crate) view_text: Option<String>,
+    /// ALTER … OWNER TO; `statement` is a stand-in then.
+    pub(crate) owner: Option<SetOwner>,
+    /// The constraint of COMMENT ON CONSTRAINT; `statement` is COMMENT ON TABLE then.
+    pub(crate) commented: Option<ast::Ident>,
+    /// The clauses of CREATE TABLE AS.
+    pub(crate) table_as: TableAs,
     /// The levels for which recursion over the statement needs stack.
     pub(crate) levels: usize,
 }
@@ -238,10 +246,14 @@ fn parse_statement(
     let split = cut_split(&mut tokens, recursion)?;
     let alter_database = cut_alter_database(&mut tokens)?;
     let vacuum = vacuum::cut(&mut tokens)?;
-    let sequence = sequence::cut(&mut tokens)?;
+    let owner = owner::cut(&mut tokens);
+    let sequence = if owner.is_none() { sequence::cut(&mut tokens)? } else { None };
+    let commented = cut_commented(&mut tokens);
     let overriding = cut_overriding(&mut tokens);
     let constraints = cut_set_constraints(&mut tokens);
     let moves = complete_fetch(&mut tokens);
+    let table_as = create_as::cut(&mut tokens)?;
+    take_escaped_labels(&mut tokens);
     carried::cut(&mut tokens);
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "copy")) {
@@ -323,8 +335,42 @@ fn parse_statement(
         overriding,
         copy_to,
         view_text,
+        owner,
+        commented,
+        table_as,
         levels,
     })
+}
+
+/// Cuts `CONSTRAINT name ON` from COMMENT ON CONSTRAINT, which the parser does not know, and leaves
+/// COMMENT ON TABLE.
+fn cut_commented(tokens: &mut Vec<TokenWithSpan>) -> Option<ast::Ident> {
+    let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
+    let begins = is(0, "comment") && is(1, "on") && is(2, "constraint") && is(4, "on");
+    if !begins || (is(5, "domain") && !is(6, "is")) {
+        return None;
+    }
+    let Token::Word(name) = &tokens[3].token else { return None };
+    let name = name.to_ident(tokens[3].span);
+    tokens.drain(2..5);
+    tokens.insert(2, TokenWithSpan::wrap(Token::make_keyword("table")));
+    Some(name)
+}
+
+/// Makes plain strings of the escaped ones in CREATE TYPE and ALTER TYPE: the parser takes only
+/// these for labels.
+fn take_escaped_labels(tokens: &mut [TokenWithSpan]) {
+    let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
+    if !(is(0, "create") || is(0, "alter")) || !is(1, "type") {
+        return;
+    }
+    for token in tokens {
+        if let Token::EscapedStringLiteral(label) | Token::UnicodeStringLiteral(label) =
+            &mut token.token
+        {
+            token.token = Token::SingleQuotedString(std::mem::take(label));
+        }
+    }
 }
 
 /// Cuts `OVERRIDING SYSTEM VALUE` or `USER VALUE` from INSERT.

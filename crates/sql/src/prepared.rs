@@ -62,6 +62,9 @@ fn check_kind(plan: &Plan) -> Result<(), SqlError> {
     }
 }
 
+/// A prepared statement: its name, its plan, and the values of the arguments.
+type Called = (String, Arc<Compiled>, Arc<[Datum]>);
+
 impl Session {
     /// Runs PREPARE.
     pub(crate) async fn prepare(&mut self, compiled: &Compiled) -> Result<Response, SqlError> {
@@ -91,14 +94,62 @@ impl Session {
         compiled: &Compiled,
         max: usize,
     ) -> Result<Response, SqlError> {
-        if compiled.source.as_of.is_some() {
+        let Some((name, inner, params)) =
+            self.called(&compiled.source, &compiled.source.statement).await?
+        else {
+            return Ok(Response::Empty);
+        };
+        *portal = Portal::of_statement(&name, Some(inner.clone()), params);
+        self.deepen(inner.levels);
+        let ran = stack::run_if_deep(inner.levels, || self.run_boxed(portal, max)).await;
+        // Its places are those of the text of PREPARE.
+        let response = ran.map_err(SqlError::unplaced)?;
+        self.keep_plan(portal);
+        Ok(response)
+    }
+
+    /// Runs EXPLAIN EXECUTE: its portal becomes one of EXPLAIN of the prepared statement.
+    pub(crate) async fn explain_prepared(
+        &mut self,
+        portal: &mut Portal,
+        compiled: &Compiled,
+        max: usize,
+    ) -> Result<Response, SqlError> {
+        let mut explain = compiled.source.statement.clone();
+        let Statement::Explain { statement, .. } = &mut explain else {
+            return Err(SqlError::unsupported("this form of EXPLAIN"));
+        };
+        let Some((_, inner, params)) = self.called(&compiled.source, statement).await? else {
+            return Ok(Response::Empty);
+        };
+        if let Plan::Explain { .. } = inner.plan {
+            return Err(SqlError::unsupported("EXPLAIN EXECUTE of an EXPLAIN"));
+        }
+        **statement = inner.source.statement.clone();
+        let mut parsed = Parsed::clone(&inner.source);
+        parsed.statement = explain;
+        let types = inner.params.iter().map(|ty| Some(*ty)).collect();
+        let explained = self.compile(Arc::new(parsed), types).await;
+        let explained = explained.map_err(SqlError::unplaced)?;
+        *portal = Portal::new(explained, params);
+        self.deepen(inner.levels);
+        let ran = stack::run_if_deep(inner.levels, || self.run_boxed(portal, max)).await;
+        ran.map_err(SqlError::unplaced)
+    }
+
+    /// Returns the prepared statement that EXECUTE names, and the values of its arguments; `None`
+    /// for an empty statement.
+    async fn called(
+        &mut self,
+        source: &Parsed,
+        execute: &Statement,
+    ) -> Result<Option<Called>, SqlError> {
+        if source.as_of.is_some() {
             return Err(SqlError::unsupported("AS OF SYSTEM TIME behind EXECUTE")
                 .hint("Put it into the statement that is prepared."));
         }
-        let (name, given) = executed(&compiled.source.statement)?;
-        let Some(mut inner) = self.find(&name)?.compiled.clone() else {
-            return Ok(Response::Empty);
-        };
+        let (name, given) = executed(execute)?;
+        let Some(mut inner) = self.find(&name)?.compiled.clone() else { return Ok(None) };
         check_kind(&inner.plan)?;
         if given.len() != inner.params.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
@@ -106,7 +157,7 @@ impl Session {
             return Err(SqlError::new(state::SYNTAX, message)
                 .detail(format!("Expected {wanted} parameters but got {given}.")));
         }
-        let named = type_names::in_statement(&compiled.source.statement);
+        let named = type_names::in_statement(execute);
         let types = self.enums(named).await?;
         let mut params = self.arguments(given, &inner.params, &types).await;
         let is_bad = params.as_ref().is_err_and(|error| error.sqlstate == state::BAD_TEXT);
@@ -114,14 +165,7 @@ impl Session {
             inner = self.find(&name)?.compiled.clone().unwrap_or(inner);
             params = self.arguments(given, &inner.params, &types).await;
         }
-        let params = params?;
-        *portal = Portal::of_statement(&name, Some(inner.clone()), params.into());
-        self.deepen(inner.levels);
-        let ran = stack::run_if_deep(inner.levels, || self.run_boxed(portal, max)).await;
-        // Its places are those of the text of PREPARE.
-        let response = ran.map_err(SqlError::unplaced)?;
-        self.keep_plan(portal);
-        Ok(response)
+        Ok(Some((name, inner, params?.into())))
     }
 
     /// Runs a portal inside the run of another one. Without a type between them, that of the future

@@ -200,6 +200,11 @@ impl Session {
             Statement::CreateTable(create) if create.query.is_some() => {
                 return self.create_table_as(&compiled, portal.params.clone()).await;
             }
+            Statement::Explain { statement, .. }
+                if matches!(**statement, Statement::Execute { .. }) =>
+            {
+                return self.explain_prepared(portal, &compiled, max).await;
+            }
             Statement::Execute { .. } => {
                 return self.execute_prepared(portal, &compiled, max).await;
             }
@@ -242,6 +247,9 @@ impl Session {
         }
         let mut drawn = Drawn::new();
         for _ in 0..MOST_REPLAYS {
+            if let Some(work) = &mut self.work {
+                work.notices.clear();
+            }
             let attempt = self.attempt(portal, max, &mut drawn).await;
             if attempt.is_err() {
                 drawn = self.facts.sequences.take_rest();
@@ -269,6 +277,7 @@ impl Session {
                         .as_ref()
                         .expect("invariant: a portal that ran has a statement");
                     work.ran = true;
+                    let notices = std::mem::take(&mut work.notices);
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
                         let drawn = self.facts.sequences.take_drawn();
@@ -285,6 +294,7 @@ impl Session {
                         work.txn.send_writes().await;
                     }
                     let compiled = compiled.clone();
+                    notices.into_iter().for_each(|notice| self.notify(notice));
                     if let Some(analyzed) = portal.analyzed.take() {
                         chunk.rows = texts(self.show_analyzed(&compiled, &analyzed).await?);
                     }

@@ -15,6 +15,7 @@ const BEHIND_QUERY: [&str; 8] =
 /// of brackets that were added.
 pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     join_distinct(tokens);
+    cut_only(tokens);
     spell_out(tokens);
     let added = close_joins(tokens);
     let lists = places(tokens).lists;
@@ -59,6 +60,38 @@ fn join_distinct(tokens: &mut Vec<TokenWithSpan>) {
         }
     }
     *tokens = made;
+}
+
+/// Cuts ONLY before a table's name, and the brackets around that: no table inherits from another
+/// one, and the parser knows the word in few places.
+fn cut_only(tokens: &mut Vec<TokenWithSpan>) {
+    let is = |at: usize, token: &Token| tokens.get(at).is_some_and(|it| it.token == *token);
+    let is_name = |at: usize| matches!(tokens.get(at).map(|it| &it.token), Some(Token::Word(_)));
+    let is_relation = |before: &TokenWithSpan| {
+        let words = ["from", "join", "update", "using"];
+        matches!(before.token, Token::Comma | Token::LParen)
+            || words.iter().any(|word| is_word(before, word))
+    };
+    let mut cut = Vec::new();
+    for at in 1..tokens.len() {
+        if !is_word(&tokens[at], "only") || !is_relation(&tokens[at - 1]) {
+            continue;
+        }
+        if is_name(at + 1) {
+            cut.push(at);
+        } else if is(at + 1, &Token::LParen) && is_name(at + 2) {
+            let mut end = at + 3;
+            while is(end, &Token::Period) && is_name(end + 1) {
+                end += 2;
+            }
+            if is(end, &Token::RParen) {
+                cut.extend([at, at + 1, end]);
+            }
+        }
+    }
+    for at in cut.into_iter().rev() {
+        tokens.remove(at);
+    }
 }
 
 /// Writes what the parser does not know in longer forms: `a ISNULL` as `a IS NULL`, and
@@ -276,6 +309,19 @@ mod tests {
             ),
         ] {
             assert_eq!(closed(open), brackets);
+        }
+    }
+
+    #[test]
+    fn only_is_cut_before_tables() {
+        for (written, read) in [
+            ("SELECT 1 FROM ONLY t JOIN ONLY (a . t) ON x", "SELECT 1 FROM t JOIN a . t ON x"),
+            ("UPDATE ONLY a . t SET x = 1", "UPDATE a . t SET x = 1"),
+            ("SELECT a . only AS only FROM t", "SELECT a . only AS only FROM t"),
+            ("FETCH FIRST 1 ROWS ONLY", "FETCH FIRST 1 ROWS ONLY"),
+            ("SELECT 1 FROM only", "SELECT 1 FROM only"),
+        ] {
+            assert_eq!(closed(written), read);
         }
     }
 

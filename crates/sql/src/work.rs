@@ -90,6 +90,8 @@ pub(crate) struct Work {
     pub(crate) deferral: Deferral,
     /// The obligations that it has deferred.
     pub(crate) deferred: Deferred,
+    /// The notices of its newest statement, which its client gets if it succeeds.
+    pub(crate) notices: Vec<SqlError>,
     /// The tables of which it has read or written rows, by id.
     pub(crate) touched: Vec<u32>,
     /// The numbers of rows that its statements have changed, by table.
@@ -127,6 +129,7 @@ impl Work {
             sequences: Changed::default(),
             deferral: Deferral::default(),
             deferred: Deferred::default(),
+            notices: Vec::new(),
             touched: Vec::new(),
             changed: Vec::new(),
             versions: Vec::new(),

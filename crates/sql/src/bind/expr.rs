@@ -70,6 +70,33 @@ fn plain_operator(op: &BinaryOperator) -> Option<BinaryOperator> {
         "<=" => BinaryOperator::LtEq,
         ">" => BinaryOperator::Gt,
         ">=" => BinaryOperator::GtEq,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "~~*" => BinaryOperator::PGILikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "!~~*" => BinaryOperator::PGNotILikeMatch,
+        _ => return None,
+    })
+}
+
+/// Fails with 3F000 for an operator of a schema that does not exist.
+fn check_schema(op: &BinaryOperator) -> Result<(), SqlError> {
+    let BinaryOperator::PGCustomBinaryOperator(parts) = op else { return Ok(()) };
+    match parts.as_slice() {
+        [schema, _] if !matches!(schema.as_str(), "pg_catalog" | "public") => {
+            let message = format!("schema \"{schema}\" does not exist");
+            Err(SqlError::new(state::NO_SCHEMA, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether an operator is that of NOT LIKE, and whether that of ILIKE.
+fn pattern_operator(op: &BinaryOperator) -> Option<(bool, bool)> {
+    Some(match op {
+        BinaryOperator::PGLikeMatch => (false, false),
+        BinaryOperator::PGILikeMatch => (false, true),
+        BinaryOperator::PGNotLikeMatch => (true, false),
+        BinaryOperator::PGNotILikeMatch => (true, true),
         _ => return None,
     })
 }
@@ -200,8 +227,16 @@ impl Binder {
             ast::Expr::Value(value) => self.literal(&value.value)?,
             ast::Expr::TypedString(typed) => {
                 let ty = names::data_type(&typed.data_type, &self.types)?;
+                // `char` has no length here, as where a value is cast to `bpchar`.
+                let ty = match &typed.data_type {
+                    ast::DataType::Char(None) | ast::DataType::Character(None) => Type::Char(0),
+                    _ => ty,
+                };
                 let text = typed.value.value.clone().into_string().unwrap_or_default();
-                Typed::of(Expr::Const(cast::cast(Datum::from_text(ty, &text)?, ty, true)?), ty)
+                let text = Typed { expr: Expr::Const(Datum::text(text)), ty: None };
+                let value = self.coerce(text, ty, true);
+                let at = names::place(typed.value.span.start);
+                Typed::of(value.map_err(|error| error.at(at))?, ty)
             }
             ast::Expr::Interval(literal) => interval_literal(literal)?,
             ast::Expr::Nested(inner) => self.bind(inner)?,
@@ -452,6 +487,8 @@ impl Binder {
         right: &ast::Expr,
         all: bool,
     ) -> Result<Typed, SqlError> {
+        check_schema(op)?;
+        let op = &plain_operator(op).unwrap_or_else(|| op.clone());
         match (Compare::of_operator(op), right) {
             (Some(op), ast::Expr::Subquery(query)) => self.quantified(left, op, query, all),
             (Some(op), array) => {
@@ -475,7 +512,11 @@ impl Binder {
         op: &BinaryOperator,
         right: &ast::Expr,
     ) -> Result<Typed, SqlError> {
+        check_schema(op)?;
         let op = &plain_operator(op).unwrap_or_else(|| op.clone());
+        if let Some((negated, fold)) = pattern_operator(op) {
+            return self.like(negated, left, right, None, fold);
+        }
         let compare = Compare::of_operator(op);
         let arith = match op {
             BinaryOperator::Plus => Some(Arith::Add),

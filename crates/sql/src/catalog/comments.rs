@@ -10,6 +10,30 @@ use minicbor::{Decode, Encode};
 pub(crate) struct Comments {
     #[n(0)]
     all: Vec<Comment>,
+    /// The comments on a table's indexes and constraints.
+    #[n(1)]
+    #[cbor(default)]
+    parts: Vec<PartComment>,
+}
+
+/// A part of a table with a name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Part {
+    #[n(0)]
+    Index,
+    #[n(1)]
+    Constraint,
+}
+
+/// A comment on an index or a constraint, by its name: a truncation gives an index another id.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct PartComment {
+    #[n(0)]
+    part: Part,
+    #[n(1)]
+    name: String,
+    #[n(2)]
+    text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -37,6 +61,32 @@ impl Comments {
         found.map(|comment| comment.text.as_str())
     }
 
+    /// Sets or removes the comment on a part. Returns true if there was one.
+    pub(crate) fn set_part(&mut self, part: Part, name: &str, text: Option<&str>) -> bool {
+        let before = self.parts.len();
+        self.parts.retain(|comment| comment.part != part || comment.name != name);
+        let was_there = self.parts.len() < before;
+        let comment = |text: &str| PartComment { part, name: name.into(), text: text.into() };
+        self.parts.extend(text.map(comment));
+        was_there
+    }
+
+    /// Returns the comment on a part.
+    pub(crate) fn get_part(&self, part: Part, name: &str) -> Option<&str> {
+        let found = self.parts.iter().find(|it| it.part == part && it.name == name);
+        found.map(|comment| comment.text.as_str())
+    }
+
+    /// Gives the parts of a name another one. Returns true if there were comments on them.
+    pub(crate) fn rename_parts(&mut self, old: &str, new: &str) -> bool {
+        let mut renamed = false;
+        for comment in self.parts.iter_mut().filter(|comment| comment.name == old) {
+            comment.name = new.to_owned();
+            renamed = true;
+        }
+        renamed
+    }
+
     /// Returns the numbers of the columns and their comments.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &str)> {
         self.all.iter().map(|comment| (comment.column, comment.text.as_str()))
@@ -61,7 +111,7 @@ pub(crate) fn put_comments(
     id: u32,
     comments: &Comments,
 ) -> Result<(), SqlError> {
-    let is_empty = comments.all.is_empty();
+    let is_empty = comments.all.is_empty() && comments.parts.is_empty();
     let bytes = || minicbor::to_vec(comments).expect("invariant: writing to memory does not fail");
     let value = (!is_empty).then(|| kv::to_value(bytes()));
     Ok(txn.put(kv::comments_key(id), value)?)

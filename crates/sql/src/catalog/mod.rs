@@ -12,7 +12,7 @@ mod schema;
 mod table;
 
 pub(crate) use cache::{Cache, Planned};
-pub(crate) use comments::{Comments, comments, put_comments};
+pub(crate) use comments::{Comments, Part, comments, put_comments};
 pub(crate) use object::{Object, schema_codec};
 pub(crate) use schema::{
     Resolver, Schema, SearchPath, is_system_schema, put_schema_name, schema_id,
@@ -143,7 +143,8 @@ async fn type_in(
 
 /// Returns the error of an object of another kind.
 pub(crate) fn not_a(kind: &str, name: &str) -> SqlError {
-    SqlError::new(state::WRONG_OBJECT, format!("\"{name}\" is not a {kind}"))
+    let article = if kind.starts_with('i') { "an" } else { "a" };
+    SqlError::new(state::WRONG_OBJECT, format!("\"{name}\" is not {article} {kind}"))
 }
 
 /// Returns all names in schema `public`, for "did you mean".

@@ -445,7 +445,7 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
     // There is no inheritance, so ONLY has no effect.
     let AlterTable {
         name: _,
-        if_exists,
+        if_exists: _,
         only: _,
         operations,
         location,
@@ -454,7 +454,6 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
         end_token: _,
     } = alter;
     refuse(&[
-        (*if_exists, "ALTER TABLE IF EXISTS"),
         (location.is_some(), "LOCATION"),
         (on_cluster.is_some(), "ON CLUSTER"),
         (table_type.is_some(), "ALTER of a table of another kind"),

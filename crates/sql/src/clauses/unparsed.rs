@@ -7,12 +7,22 @@ use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Statements, by their first words.
-const STATEMENTS: [&str; 30] = [
+const STATEMENTS: [&str; 40] = [
     "alter system",
     "alter view",
     "checkpoint",
     "cluster",
+    "comment on access method",
+    "comment on aggregate",
+    "comment on cast",
     "comment on constraint",
+    "comment on function",
+    "comment on operator",
+    "comment on policy",
+    "comment on procedure",
+    "comment on routine",
+    "comment on rule",
+    "comment on trigger",
     "create access method",
     "create aggregate",
     "create cast",
@@ -41,7 +51,7 @@ const STATEMENTS: [&str; 30] = [
 ];
 
 /// Clauses, by the words at which the parser stops.
-const CLAUSES: [&str; 21] = [
+const CLAUSES: [&str; 20] = [
     "cluster on",
     "deferrable",
     "excluding",
@@ -62,7 +72,6 @@ const CLAUSES: [&str; 21] = [
     "with cascaded check option",
     "with check option",
     "with local check option",
-    "with no data",
 ];
 
 /// Returns 0A000 for what a statement begins with, or for the clause at the place where the parser

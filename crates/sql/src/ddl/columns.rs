@@ -21,6 +21,7 @@ use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::index::{Index, IndexPart};
 use crate::names;
+use crate::notice;
 use crate::parse;
 use crate::statistics;
 use crate::system::quoted;
@@ -46,7 +47,12 @@ pub(super) async fn add(
 ) -> Result<(), SqlError> {
     let (mut column, given) = column_def(cx, def, &table.name).await?;
     if table.column(&column.name).is_some() {
-        return if if_not_exists { Ok(()) } else { Err(exists(table, &column.name)) };
+        if !if_not_exists {
+            return Err(exists(table, &column.name));
+        }
+        let error = exists(table, &column.name);
+        cx.notices.push(notice::skipping(error));
+        return Ok(());
     }
     clauses::check_columns(table.columns.len() + 1)?;
     let old = table.clone();
@@ -336,7 +342,11 @@ pub(super) async fn drop(
 ) -> Result<(), SqlError> {
     let column = match number_of(table, ident) {
         Ok(column) => column,
-        Err(_) if if_exists => return Ok(()),
+        Err(_) if if_exists => {
+            let name = names::fold(ident);
+            cx.skip_of("column", &name, table);
+            return Ok(());
+        }
         Err(error) => return Err(error),
     };
     let old = table.clone();

@@ -1,10 +1,11 @@
 //! COMMENT ON: texts about objects, which are read with their descriptors. They change no plan.
 
-use super::{Ddl, schemas, types};
+use super::{Ddl, constraints, schemas, types};
 use crate::bind;
-use crate::catalog::{self, Object};
+use crate::catalog::{self, Object, Part};
 use crate::error::{SqlError, state};
 use crate::names;
+use crate::system;
 use sqlparser::ast::{CommentObject, Ident, ObjectName, ObjectNamePart};
 
 /// Runs COMMENT ON.
@@ -12,8 +13,13 @@ pub(super) async fn comment(
     cx: &mut Ddl<'_>,
     kind: CommentObject,
     name: &ObjectName,
+    constraint: Option<&Ident>,
     text: Option<&str>,
 ) -> Result<(), SqlError> {
+    let text = text.filter(|text| !text.is_empty());
+    if let Some(constraint) = constraint {
+        return on_constraint(cx, &names::fold(constraint), name, text).await;
+    }
     let (id, column) = match kind {
         CommentObject::Table | CommentObject::View | CommentObject::Sequence => {
             let (object, wanted) = (relation(cx, name).await?, kind.to_string().to_lowercase());
@@ -24,16 +30,114 @@ pub(super) async fn comment(
         }
         CommentObject::Column => column_of(cx, name).await?,
         CommentObject::Type => (types::open(cx, &names::relation(name)?).await?.id(), 0),
-        CommentObject::Schema => (schemas::open(cx, &names::simple(name)?).await?, 0),
+        CommentObject::Index => {
+            let (table, name) = index(cx, name).await?;
+            return set_part(cx, table, Part::Index, &name, text).await;
+        }
+        CommentObject::Database => {
+            let name = names::simple(name)?;
+            if name != cx.facts.database {
+                return other_database(cx, &name);
+            }
+            (system::DATABASES, 0)
+        }
+        CommentObject::Schema => {
+            let id = schemas::open(cx, &names::simple(name)?).await?;
+            if id == system::PUBLIC {
+                // Without a text of its own it has PostgreSQL's, so that none is one, too.
+                let mut comments = catalog::comments(cx.txn, id).await?;
+                comments.set(0, Some(text.unwrap_or_default()));
+                return catalog::put_comments(cx.txn, id, &comments);
+            }
+            (id, 0)
+        }
         other => return Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
     };
     let mut comments = catalog::comments(cx.txn, id).await?;
-    comments.set(column, text.filter(|text| !text.is_empty()));
+    comments.set(column, text);
     catalog::put_comments(cx.txn, id, &comments)
 }
 
+/// Warns of a database that does not exist, as PostgreSQL does; fails with 0A000 for another one.
+fn other_database(cx: &mut Ddl<'_>, name: &str) -> Result<(), SqlError> {
+    let known = cx.facts.server_info().map_or_else(Vec::new, |info| info.databases());
+    if known.iter().any(|known| known == name) {
+        return Err(SqlError::unsupported("COMMENT ON another DATABASE than the session's"));
+    }
+    let message = format!("database \"{name}\" does not exist");
+    cx.notices.push(SqlError::new(state::NO_DATABASE, message));
+    Ok(())
+}
+
+async fn on_constraint(
+    cx: &mut Ddl<'_>,
+    constraint: &str,
+    table: &ObjectName,
+    text: Option<&str>,
+) -> Result<(), SqlError> {
+    let table = match relation(cx, table).await? {
+        Object::Table(table) => table,
+        other => return Err(catalog::not_a("table", other.name())),
+    };
+    if !constraints::names_of(&table).any(|name| name == constraint) {
+        let name = &table.name;
+        let message = format!("constraint \"{constraint}\" for table \"{name}\" does not exist");
+        return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+    }
+    set_part(cx, table.id, Part::Constraint, constraint, text).await
+}
+
+async fn set_part(
+    cx: &mut Ddl<'_>,
+    table: u32,
+    part: Part,
+    name: &str,
+    text: Option<&str>,
+) -> Result<(), SqlError> {
+    let mut comments = catalog::comments(cx.txn, table).await?;
+    match comments.set_part(part, name, text) || text.is_some() {
+        true => catalog::put_comments(cx.txn, table, &comments),
+        false => Ok(()),
+    }
+}
+
+/// Finds an index, which is there until the transaction has committed. Returns its
+/// table's id and its name.
+pub(super) async fn index(cx: &mut Ddl<'_>, name: &ObjectName) -> Result<(u32, String), SqlError> {
+    let folded = names::relation(name)?;
+    match cx.relation(&folded).await? {
+        Some(found) if found.id != found.table => Ok((found.table, folded.name)),
+        _ => {
+            let other = relation(cx, name).await?;
+            Err(catalog::not_a("index", other.name()))
+        }
+    }
+}
+
+/// Forgets the comments on an index and a constraint of a name, which are to be made: those of one
+/// that was dropped are left until then.
+pub(super) async fn forget_parts(cx: &mut Ddl<'_>, table: u32, name: &str) -> Result<(), SqlError> {
+    set_part(cx, table, Part::Index, name, None).await?;
+    set_part(cx, table, Part::Constraint, name, None).await
+}
+
+/// Gives the comments on an index and a constraint their new name.
+pub(super) async fn rename_parts(
+    cx: &mut Ddl<'_>,
+    table: u32,
+    old: &str,
+    new: &str,
+) -> Result<(), SqlError> {
+    forget_parts(cx, table, new).await?;
+    let mut comments = catalog::comments(cx.txn, table).await?;
+    match comments.rename_parts(old, new) {
+        true => catalog::put_comments(cx.txn, table, &comments),
+        false => Ok(()),
+    }
+}
+
 /// Finds a relation, which is there until the transaction has committed.
-async fn relation(cx: &mut Ddl<'_>, name: &ObjectName) -> Result<Object, SqlError> {
+pub(super) async fn relation(cx: &mut Ddl<'_>, name: &ObjectName) -> Result<Object, SqlError> {
     let name = names::relation(name)?;
     cx.object(&name).await?.ok_or_else(|| {
         let message = format!("relation \"{name}\" does not exist");

@@ -2,7 +2,7 @@
 
 use super::index::{fill, parts, remove_index, rename_index, unqualified};
 use super::rows::{Move, check_rows, rewrite};
-use super::{Ddl, create, foreign_keys};
+use super::{Ddl, comments, create, foreign_keys};
 use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::constraint::Check;
@@ -155,6 +155,7 @@ pub(super) async fn add_check(
     let mut check = Check::new(cx.next_id().await?, String::new(), text, is_validated);
     check.bind(&table.columns_alone())?;
     check.name = name.unwrap_or_else(|| check_name(table, &check.columns()));
+    comments::forget_parts(cx, table.id, &check.name).await?;
     // Checks are made in the order of their names.
     let at = table.checks.partition_point(|other| other.name < check.name);
     table.checks.insert(at, check);
@@ -195,7 +196,11 @@ pub(super) async fn drop_constraint(
         remove_primary(cx, table)?;
         return rewrite(cx, &old, table, &Move::Fill).await;
     }
-    if if_exists { Ok(()) } else { Err(missing(table, name)) }
+    if !if_exists {
+        return Err(missing(table, name));
+    }
+    cx.skip_of("constraint", name, table);
+    Ok(())
 }
 
 /// Removes the primary key. The caller rewrites the rows.
@@ -225,12 +230,12 @@ pub(super) async fn rename_constraint(
     if let Some(check) = table.checks.iter_mut().find(|check| check.name == old) {
         check.name = new.into();
         table.checks.sort_by(|a, b| a.name.cmp(&b.name));
-        return Ok(());
+        return comments::rename_parts(cx, table.id, old, new).await;
     }
     if let Some(foreign) = table.foreign.iter_mut().find(|foreign| foreign.name == old) {
         foreign.name = new.into();
         table.foreign.sort_by(|a, b| a.name.cmp(&b.name));
-        return Ok(());
+        return comments::rename_parts(cx, table.id, old, new).await;
     }
     rename_index(cx, table, old, new).await
 }

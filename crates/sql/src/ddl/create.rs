@@ -2,7 +2,7 @@
 
 use super::index::{add_index, parts};
 use super::stored::stored;
-use super::{Ddl, constraints, duplicate, foreign_keys, free_name, sequences, users};
+use super::{Ddl, comments, constraints, duplicate, foreign_keys, free_name, sequences, users};
 use crate::bind::Binder;
 use crate::catalog::{self, ColumnDef, Identity, Table};
 use crate::error::{SqlError, state};
@@ -20,7 +20,11 @@ pub(super) async fn create_table(
     let schema = cx.place(&name).await?;
     let name = name.name;
     if catalog::relation_in(cx.txn, schema, &name).await?.is_some() {
-        return if create.if_not_exists { Ok(()) } else { Err(duplicate(&name)) };
+        if !create.if_not_exists {
+            return Err(duplicate(&name));
+        }
+        cx.skip_existing(&name);
+        return Ok(());
     }
     let (mut columns, mut given) = (Vec::new(), Vec::new());
     for def in &create.columns {
@@ -199,6 +203,7 @@ pub(super) async fn set_primary(
     cx.check_free(table.schema, &name).await?;
     let id = cx.next_id().await?;
     catalog::put_name(cx.txn, table.schema, &name, id, table.id)?;
+    comments::forget_parts(cx, table.id, &name).await?;
     let primary = Index::new(id, name, parts, true);
     primary.check_keys(table)?;
     table.primary = Some(primary);

@@ -1,7 +1,7 @@
 //! ADD and DROP of foreign keys, and their part in ALTER TYPE, TRUNCATE and DROP TABLE.
 
 use super::rows::all_rows;
-use super::{Ddl, change, constraints, depended_on, open};
+use super::{Ddl, change, comments, constraints, depended_on, open};
 use crate::cast;
 use crate::catalog::{self, Table};
 use crate::constraint::{Action, ForeignKey, Obligation, Obligations, Written, check_all};
@@ -148,6 +148,7 @@ pub(super) async fn add_foreign(
         is_deferred,
         is_validated,
     };
+    comments::forget_parts(cx, table.id, &foreign.name).await?;
     // Foreign keys are checked in the order of their names.
     let at = table.foreign.partition_point(|other| other.name < foreign.name);
     table.foreign.insert(at, foreign);
@@ -217,6 +218,7 @@ pub(super) async fn free_key(
                 if !cascade {
                     return Err(depends(what, &table.foreign[at].name, &table.name, &key.name));
                 }
+                cx.cascaded.push(shown(&table.foreign[at], &table.name));
                 remove_foreign(cx, table, at).await?;
             }
             continue;
@@ -226,6 +228,8 @@ pub(super) async fn free_key(
         if !cascade {
             return Err(depends(what, &foreign.name, &before.name, &key.name));
         }
+        let gone = before.foreign.iter().filter(|it| of_key(parent, it));
+        cx.cascaded.extend(gone.map(|it| shown(it, &before.name)));
         let mut child = (*before).clone();
         child.foreign.retain(|it| !of_key(parent, it));
         if child.foreign.iter().all(|it| it.parent != parent) {
@@ -234,6 +238,11 @@ pub(super) async fn free_key(
         change(cx, &before, child)?;
     }
     Ok(())
+}
+
+/// Names a foreign key, as one that CASCADE drops.
+fn shown(foreign: &ForeignKey, table: &str) -> String {
+    format!("constraint {} on table {table}", foreign.name)
 }
 
 fn depends(what: &str, foreign: &str, child: &str, key: &str) -> SqlError {
@@ -332,6 +341,8 @@ pub(super) async fn drop_references(
             let what = format!("table {}", table.name);
             return Err(depended_on(&what, &details.collect::<Vec<_>>()));
         }
+        let gone = before.foreign.iter().filter(|foreign| foreign.parent == table.id);
+        cx.cascaded.extend(gone.map(|foreign| shown(foreign, &before.name)));
         child.foreign.retain(|foreign| foreign.parent != table.id);
         change(cx, &before, child)?;
     }
@@ -373,6 +384,8 @@ pub(super) async fn truncated_with(
                         child.name
                     )));
             }
+            let message = format!("truncate cascades to table \"{}\"", child.name);
+            cx.notices.push(SqlError::new(state::SUCCESSFUL, message));
             all.push(child);
         }
     }

@@ -1,8 +1,7 @@
 //! CREATE INDEX and DROP INDEX.
 
 use super::rows::all_rows;
-use super::stored::refer_to_types;
-use super::{Ddl, change, duplicate, foreign_keys, free_name, open};
+use super::{Ddl, change, comments, duplicate, foreign_keys, free_name, open, stored};
 use crate::bind;
 use crate::bulk::Bulk;
 use crate::catalog::{self, Table};
@@ -50,7 +49,11 @@ pub(super) async fn declare_index(
     if let Some(name) = &name
         && catalog::relation_in(cx.txn, table.schema, name).await?.is_some()
     {
-        return if create.if_not_exists { Ok(None) } else { Err(duplicate(name)) };
+        if !create.if_not_exists {
+            return Err(duplicate(name));
+        }
+        cx.skip_existing(name);
+        return Ok(None);
     }
     add_index(cx, &mut table, index, name, "idx").await?;
     Ok(Some((old, table)))
@@ -71,6 +74,7 @@ pub(super) async fn add_index(
     cx.check_free(table.schema, &name).await?;
     let id = cx.next_id().await?;
     catalog::put_name(cx.txn, table.schema, &name, id, table.id)?;
+    comments::forget_parts(cx, table.id, &name).await?;
     (index.id, index.name) = (id, name);
     table.indexes.push(index);
     table.bind_stored()
@@ -136,7 +140,7 @@ pub(super) fn index_of(
 /// another name, and whose types are named by their ids.
 pub(super) fn unqualified(expr: &ast::Expr, types: &[(Qualified, Enum)]) -> String {
     let mut expr = expr.clone();
-    refer_to_types(&mut expr, types);
+    stored::refer_to_types(&mut expr, types);
     let _ = ast::visit_expressions_mut(&mut expr, |part| {
         if let ast::Expr::CompoundIdentifier(path) = part
             && let Some(last) = path.pop()
@@ -145,7 +149,7 @@ pub(super) fn unqualified(expr: &ast::Expr, types: &[(Qualified, Enum)]) -> Stri
         }
         std::ops::ControlFlow::<()>::Continue(())
     });
-    expr.to_string()
+    stored::text_of(&expr)
 }
 
 /// Writes the entries of the last index for the existing rows.
@@ -192,7 +196,11 @@ pub(super) async fn drop_index(
     let relation = cx.relation(name).await?;
     let name = &*name.name;
     let Some(relation) = relation.filter(|relation| relation.id != relation.table) else {
-        return if if_exists { Ok(()) } else { Err(missing()) };
+        if !if_exists {
+            return Err(missing());
+        }
+        cx.skip("index", name);
+        return Ok(());
     };
     let table =
         catalog::table_by_id(cx.txn, &cx.engine.cache, relation.table, cx.clean, Lock::Exclusive)
@@ -219,6 +227,21 @@ pub(super) fn remove_index(cx: &mut Ddl<'_>, table: &mut Table, at: usize) -> Re
     Ok(cx.txn.put(kv::name_key(table.schema, &index.name), None)?)
 }
 
+/// Runs ALTER INDEX … RENAME TO.
+pub(super) async fn rename(
+    cx: &mut Ddl<'_>,
+    name: &ast::ObjectName,
+    new: &ast::ObjectName,
+) -> Result<(), SqlError> {
+    let (id, old_name) = comments::index(cx, name).await?;
+    let cache = &cx.engine.cache;
+    let found = catalog::table_by_id(cx.txn, cache, id, cx.clean, Lock::Exclusive).await?;
+    let old = found.ok_or_else(|| SqlError::corrupted(format!("the table {id} is not there")))?;
+    let mut table = (*old).clone();
+    rename_index(cx, &mut table, &old_name, &names::simple(new)?).await?;
+    change(cx, &old, table)
+}
+
 /// Renames an index, or the index of a key.
 pub(super) async fn rename_index(
     cx: &mut Ddl<'_>,
@@ -236,5 +259,5 @@ pub(super) async fn rename_index(
     cx.txn.put(kv::name_key(schema, old), None)?;
     catalog::put_name(cx.txn, schema, new, index.id, id)?;
     index.name = new.into();
-    Ok(())
+    comments::rename_parts(cx, id, old, new).await
 }

@@ -13,6 +13,7 @@ mod create;
 mod foreign_keys;
 mod index;
 mod labels;
+mod owner;
 mod rows;
 mod schemas;
 mod sequences;
@@ -34,6 +35,7 @@ use crate::error::{SqlError, state};
 use crate::expr::Facts;
 use crate::kv;
 use crate::names::{self, NamedTypes, Qualified};
+use crate::notice;
 use crate::parse::Parsed;
 use crate::sequence::Changed;
 use crate::statistics;
@@ -63,6 +65,10 @@ pub(crate) struct Ddl<'a> {
     /// The enum types that the statement names.
     types: NamedTypes,
     names: Resolver<'a>,
+    /// What its client is told if the statement succeeds.
+    notices: &'a mut Vec<SqlError>,
+    /// The objects that CASCADE has dropped.
+    cascaded: Vec<String>,
     pub(crate) facts: &'a Facts,
 }
 
@@ -78,10 +84,40 @@ impl<'a> Ddl<'a> {
     ) -> Ddl<'a> {
         let clean = work.clean;
         work.catalog_changed();
-        let Work { txn, own, row_number, sequences, deferred, .. } = work;
+        let Work { txn, own, row_number, sequences, deferred, notices, .. } = work;
         let (txn, ids) = (txn.as_mut(), Ids { database, own });
-        let (types, names) = (Vec::new(), Resolver::new(path));
-        Ddl { engine, txn, ids, clean, row_number, sequences, deferred, types, names, facts }
+        let (types, cascaded, names) = (Vec::new(), Vec::new(), Resolver::new(path));
+        Ddl {
+            engine,
+            txn,
+            ids,
+            clean,
+            row_number,
+            sequences,
+            deferred,
+            types,
+            names,
+            notices,
+            cascaded,
+            facts,
+        }
+    }
+
+    /// Accepts that IF EXISTS has found no object, and says so.
+    fn skip(&mut self, kind: &str, name: &str) {
+        self.notices.push(notice::does_not_exist(kind, name));
+    }
+
+    /// Does so for a part of a table.
+    fn skip_of(&mut self, kind: &str, name: &str, table: &Table) {
+        let message =
+            format!("{kind} \"{name}\" of relation \"{}\" does not exist, skipping", table.name);
+        self.notices.push(SqlError::new(state::SUCCESSFUL, message));
+    }
+
+    /// Accepts that IF NOT EXISTS has found a relation, and says so.
+    fn skip_existing(&mut self, name: &str) {
+        self.notices.push(notice::already_exists(name));
     }
 
     /// Fails with 55006 if a check of a table's rows is deferred: it would find other columns, or
@@ -152,12 +188,18 @@ pub(crate) async fn run(
     let database = engine.database().clone();
     let path = facts.search_path();
     let cx = &mut Ddl::of(engine, &*database, work, facts, &path);
+    if let Some(change) = &source.owner {
+        return owner::run(cx, change).await;
+    }
     if let Some(statement) = &source.sequence {
-        return sequences::run(cx, statement).await;
+        let done = sequences::run(cx, statement).await;
+        cx.notices.extend(notice::cascades(&cx.cascaded));
+        return done;
     }
     let names = type_names::in_statement(&source.statement);
     cx.know_types(names).await?;
     let done = run_statement(cx, source).await;
+    cx.notices.extend(notice::cascades(&cx.cascaded));
     done.map_err(|error| stored::foreign_type(error, cx.types.iter().map(|(_, ty)| *ty)))
 }
 
@@ -180,7 +222,8 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
         }
         Statement::Comment { object_type, object_name, comment, if_exists } => {
             clauses::refuse(&[(*if_exists, "COMMENT IF EXISTS")])?;
-            comments::comment(cx, *object_type, object_name, comment.as_deref()).await?;
+            let (constraint, text) = (source.commented.as_ref(), comment.as_deref());
+            comments::comment(cx, *object_type, object_name, constraint, text).await?;
             "COMMENT".into()
         }
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
@@ -212,9 +255,21 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
             create_index(cx, create).await?;
             "CREATE INDEX".into()
         }
+        Statement::AlterIndex {
+            name,
+            operation: ast::AlterIndexOperation::RenameIndex { index_name },
+        } => {
+            index::rename(cx, name, index_name).await?;
+            "ALTER INDEX".into()
+        }
         Statement::AlterTable(alter) => {
             clauses::alter_table(alter)?;
-            alter_table(cx, alter).await?;
+            let name = names::relation(&alter.name)?;
+            if alter.if_exists && cx.relation(&name).await?.is_none() {
+                cx.skip("relation", &name.name);
+            } else {
+                alter_table(cx, alter).await?;
+            }
             "ALTER TABLE".into()
         }
         Statement::Truncate(truncate) => {
@@ -252,7 +307,7 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
                 let folded = names::relation(name)?;
                 match cx.table(&folded).await? {
                     Some(table) => dropped.push(table),
-                    None if *if_exists => {}
+                    None if *if_exists => cx.skip("table", &folded.name),
                     None => {
                         return Err(SqlError::new(
                             state::UNDEFINED_TABLE,

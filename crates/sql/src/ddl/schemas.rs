@@ -6,9 +6,10 @@ use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names;
+use crate::notice;
 use crate::system;
 use meridian_txn::Lock;
-use sqlparser::ast::{AlterSchema, AlterSchemaOperation, ObjectName, Owner, SchemaName};
+use sqlparser::ast::{AlterSchema, AlterSchemaOperation, ObjectName, SchemaName};
 use std::sync::Arc;
 
 fn missing(name: &str) -> SqlError {
@@ -80,7 +81,10 @@ pub(super) async fn create(
     }
     check_name(&name)?;
     match check_free(cx, &name).await {
-        Err(_) if if_not_exists => return Ok(()),
+        Err(error) if if_not_exists => {
+            cx.notices.push(notice::skipping(error));
+            return Ok(());
+        }
         other => other?,
     }
     if name == "public" {
@@ -104,12 +108,6 @@ pub(super) async fn alter(cx: &mut Ddl<'_>, alter: &AlterSchema) -> Result<(), S
         match operation {
             AlterSchemaOperation::Rename { name: new } => {
                 rename(cx, &name, &names::simple(new)?).await?;
-            }
-            AlterSchemaOperation::OwnerTo { owner } => {
-                open(cx, &name).await?;
-                if let Owner::Ident(role) = owner {
-                    check_owner(cx, &names::fold(role))?;
-                }
             }
             other => return Err(SqlError::unsupported(format!("ALTER SCHEMA {other}"))),
         }
@@ -189,6 +187,7 @@ pub(super) async fn drop(
         }
         let Some(id) = catalog::schema_id(cx.txn, &name, Lock::Exclusive).await? else {
             if if_exists {
+                cx.skip("schema", &name);
                 continue;
             }
             return Err(missing(&name));
@@ -223,6 +222,11 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
         return Err(depended_on(&format!("schema {name}"), &details.collect::<Vec<_>>()));
     }
     cx.clean = false;
+    for object in objects.iter().filter(|object| !is_own(object)) {
+        let own = format!("{}.{}", system::quoted(name), system::quoted(object.name()));
+        cx.cascaded.push(format!("{} {own}", object.kind()));
+    }
+    let listed = cx.cascaded.len();
     let ids: Vec<u32> = objects.iter().map(Object::id).collect();
     for object in objects {
         // What was dropped before may have dropped it, or changed it.
@@ -245,5 +249,7 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
             sequences::drop_one(cx, &sequence, true).await?;
         }
     }
+    // What is in the schema is listed once.
+    cx.cascaded.truncate(listed);
     Ok(())
 }

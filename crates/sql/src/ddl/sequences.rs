@@ -26,7 +26,9 @@ pub(super) async fn run(
             if catalog::relation_in(cx.txn, schema, name.1).await?.is_none() {
                 let sequence = create(cx, name, Type::Int8, options, None).await?;
                 own(cx, sequence, options).await?;
-            } else if !if_not_exists {
+            } else if *if_not_exists {
+                cx.skip_existing(name.1);
+            } else {
                 return Err(duplicate(name.1));
             }
             "CREATE SEQUENCE"
@@ -35,7 +37,7 @@ pub(super) async fn run(
             let name = names::relation(name)?;
             match named(cx, &name).await? {
                 Some(sequence) => alter(cx, sequence, change).await?,
-                None if *if_exists => {}
+                None if *if_exists => cx.skip("relation", &name.name),
                 None => return Err(missing("relation", &name)),
             }
             "ALTER SEQUENCE"
@@ -43,6 +45,7 @@ pub(super) async fn run(
         SequenceStatement::Identity { table, if_exists, column, change } => {
             let folded = names::relation(table)?;
             if *if_exists && cx.relation(&folded).await?.is_none() {
+                cx.skip("relation", &folded.name);
                 return Ok("ALTER TABLE".into());
             }
             alter_identity(cx, table, column, change).await?;
@@ -162,7 +165,6 @@ async fn disown(cx: &mut Ddl<'_>, sequence: &Sequence) -> Result<(), SqlError> {
 
 async fn alter(cx: &mut Ddl<'_>, old: Arc<Sequence>, change: &Change) -> Result<(), SqlError> {
     match change {
-        Change::Nothing => Ok(()),
         Change::Rename(name) => {
             let name = names::fold(name);
             cx.check_free(old.schema, &name).await?;
@@ -244,7 +246,11 @@ pub(super) async fn drop(
     cascade: bool,
 ) -> Result<(), SqlError> {
     let Some(sequence) = named(cx, name).await? else {
-        return if if_exists { Ok(()) } else { Err(missing("sequence", name)) };
+        if !if_exists {
+            return Err(missing("sequence", name));
+        }
+        cx.skip("sequence", &name.name);
+        return Ok(());
     };
     if let Some(owner) = sequence.owner.filter(|owner| owner.is_identity)
         && let Some(table) = table_of(cx, owner.table).await?
@@ -300,7 +306,11 @@ async fn forget_defaults(
     for (table, columns) in users {
         let Some(old) = table_of(cx, table.id).await? else { continue };
         let mut table = (*old).clone();
-        columns.iter().for_each(|column| table.columns[*column].default = None);
+        for column in columns {
+            let name = &table.columns[*column].name;
+            cx.cascaded.push(format!("default value for column {name} of table {}", table.name));
+            table.columns[*column].default = None;
+        }
         change(cx, &old, table)?;
     }
     Ok(())

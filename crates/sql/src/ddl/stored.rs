@@ -8,7 +8,7 @@ use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
 use crate::sequence;
 use crate::type_names;
-use sqlparser::ast::{self, CastKind, DataType, Expr, Value};
+use sqlparser::ast::{self, CastKind, DataType, Expr, Ident, Value};
 use std::ops::ControlFlow;
 
 /// Says of a type that a stored expression cannot name why: its table has no column of the type.
@@ -48,8 +48,48 @@ fn refer_to(ty: &mut DataType, types: &[(Qualified, Enum)]) {
     }
 }
 
-/// Returns the text of an expression to be stored: types and sequences are named by their ids. Fails with
-/// 42P01 if there is none of a name.
+/// Returns the text of an expression, as it is stored and shown: without brackets around it, and
+/// with PostgreSQL's names of types, so that the text of what is shown is the same.
+pub(super) fn text_of(expr: &Expr) -> String {
+    let mut expr = expr;
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    let mut expr = expr.clone();
+    let _ = ast::visit_expressions_mut(&mut expr, |part| {
+        if let Expr::TypedString(typed) = part
+            && !matches!(typed.data_type, DataType::Char(None) | DataType::Character(None))
+        {
+            *part = Expr::Cast {
+                kind: CastKind::DoubleColon,
+                expr: Box::new(Expr::Value(typed.value.clone())),
+                data_type: typed.data_type.clone(),
+                array: false,
+                format: None,
+            };
+        }
+        if let Some(ty) = type_names::of_mut(part)
+            && let Some(name) = written(ty)
+        {
+            *ty = DataType::Custom(ast::ObjectName::from(vec![Ident::new(name)]), Vec::new());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr.to_string()
+}
+
+/// Returns PostgreSQL's name of a type that is written by a key word. `None` leaves it as it is:
+/// so the names of sequences are told from other casts to `regclass`.
+fn written(ty: &DataType) -> Option<String> {
+    match ty {
+        DataType::Regclass | DataType::Custom(..) => None,
+        DataType::Real | DataType::Float4 => Some("real".to_owned()),
+        ty => names::data_type(ty, &[]).ok().map(|ty| ty.to_string()),
+    }
+}
+
+/// Returns the text of an expression to be stored: types and sequences are named by their ids.
+/// Fails with /// 42P01 if there is none of a name.
 pub(super) async fn stored(cx: &mut Ddl<'_>, expr: &Expr) -> Result<String, SqlError> {
     let mut found: Vec<String> = Vec::new();
     let _ = ast::visit_expressions(expr, |part| {
@@ -89,5 +129,5 @@ pub(super) async fn stored(cx: &mut Ddl<'_>, expr: &Expr) -> Result<String, SqlE
         ControlFlow::<()>::Continue(())
     });
     debug_assert!(ids.iter().all(|(_, id)| expr.to_string().contains(&sequence::reference(*id))));
-    Ok(expr.to_string())
+    Ok(text_of(&expr))
 }

@@ -127,6 +127,8 @@ pub(super) async fn alter(
         AlterTypeOperation::AddValue(AlterTypeAddValue { if_not_exists, value, position }) => {
             let value = label(value)?;
             if *if_not_exists && new.labels.iter().any(|label| label.name == value) {
+                let message = format!("enum label \"{value}\" already exists, skipping");
+                cx.notices.push(SqlError::new(state::DUPLICATE_OBJECT, message));
                 return Ok(());
             }
             let beside = match position {
@@ -282,6 +284,7 @@ pub(super) async fn drop(
                 return Err(SqlError::new(state::DEPENDENT_OBJECTS, message));
             }
             if if_exists {
+                cx.skip("type", &name.name);
                 continue;
             }
             return Err(missing(&name));
@@ -334,6 +337,7 @@ async fn drop_uses(cx: &mut Ddl<'_>, user: &Object, ty: Enum) -> Result<(), SqlE
             let mut after = (*before).clone();
             let names: Vec<String> = columns_of(&before, ty).map(str::to_owned).collect();
             for name in names {
+                cx.cascaded.push(format!("column {name} of table {}", before.name));
                 let ident = Ident::with_quote('"', name);
                 columns::drop(cx, &mut after, &ident, false, true).await?;
                 after.settle();
@@ -343,6 +347,7 @@ async fn drop_uses(cx: &mut Ddl<'_>, user: &Object, ty: Enum) -> Result<(), SqlE
         }
         Object::View(view) => {
             if let Some(view) = views::of_id(cx, view.id).await? {
+                cx.cascaded.push(format!("view {}", view.name));
                 views::drop_readers(cx, view.id, &format!("view {}", view.name), &[], true).await?;
                 views::remove(cx, &view).await?;
             }

@@ -216,7 +216,7 @@ pub(super) async fn drop(
         let name = names::relation(name)?;
         match named(cx, &name).await? {
             Some(view) => views.push(view),
-            None if if_exists => {}
+            None if if_exists => cx.skip("view", &name.name),
             None => return Err(missing(&name)),
         }
     }
@@ -296,6 +296,7 @@ pub(super) async fn drop_readers(
     if !cascade && !details.is_empty() {
         return Err(depended_on(what, &details));
     }
+    cx.cascaded.extend(all.iter().map(|view| format!("view {}", view.name)));
     for view in all {
         remove(cx, &view).await?;
     }
@@ -387,6 +388,7 @@ pub(super) async fn drop_users(
         return Err(depended_on(&what, &users.iter().map(detail).collect::<Vec<_>>()));
     }
     for view in users {
+        cx.cascaded.push(format!("view {}", view.name));
         drop_readers(cx, view.id, &format!("view {}", view.name), &[], true).await?;
         if of_id(cx, view.id).await?.is_some() {
             remove(cx, &view).await?;

@@ -70,6 +70,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     object(Object::Namespace, &[INT8]),
     object(Object::Role, &[TEXT]),
     object(Object::Role, &[INT8]),
+    object(Object::Procedure, &[TEXT]),
     object(Object::Procedure, &[INT8]),
     reads("to_regclass", &[TEXT], Out::Of(Type::Object(Object::Class)), to_class),
     reads("to_regtype", &[TEXT], Out::Of(Type::Object(Object::Type)), to_type),
@@ -100,6 +101,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     reads("format_type", &[INT4, INT4], A_TEXT, format_type).lenient(),
     Function::new("pg_blocking_pids", &[INT4], OF_INT4, blocking_pids).volatile(),
     Function::new("pg_encoding_to_char", &[INT4], A_TEXT, encoding).stable(),
+    Function::new("pg_char_to_encoding", &[TEXT], AN_INT4, encoding_id).stable(),
+    Function::new("getdatabaseencoding", &[], A_TEXT, |_, _| Ok(Datum::text("UTF8"))).stable(),
+    Function::new("pg_client_encoding", &[], A_TEXT, |_, _| Ok(Datum::text("UTF8"))).stable(),
     Function::new("pg_get_expr", &[TEXT, INT4], A_TEXT, expression).stable(),
     Function::new("pg_get_expr", &[TEXT, INT4, BOOL], A_TEXT, expression).stable(),
     Function::new("pg_get_userbyid", &[INT4], A_TEXT, user_by_id).stable(),
@@ -114,10 +118,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     zero("pg_total_relation_size"),
     zero("pg_indexes_size"),
     zero("pg_database_size"),
+    zero("pg_tablespace_size"),
     never("pg_is_other_temp_schema"),
     never("pg_relation_is_publishable"),
     nothing("acldefault", A_TEXT),
-    nothing("shobj_description", A_TEXT),
+    reads("shobj_description", &[INT4, TEXT], A_TEXT, shared_comment),
     nothing("pg_get_function_arguments", A_TEXT),
     nothing("pg_get_function_identity_arguments", A_TEXT),
     nothing("pg_get_function_result", A_TEXT),
@@ -141,6 +146,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     always("pg_function_is_visible"),
     always("pg_opclass_is_visible"),
     always("pg_operator_is_visible"),
+    always("pg_opfamily_is_visible"),
+    always("pg_statistics_obj_is_visible"),
+    always("pg_ts_config_is_visible"),
+    always("pg_ts_dict_is_visible"),
+    always("pg_ts_parser_is_visible"),
+    always("pg_ts_template_is_visible"),
 ];
 
 const OF_INT4: Out = Out::Of(Type::Int4.array());
@@ -218,11 +229,15 @@ fn namespace(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, 
 
 fn role(args: &[Datum], scope: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
     let user = &scope.session.user;
-    let by_name = |name: &str| match name.trim() == user {
-        true => Ok(system::OWNER as u32),
-        false => Err(missing("role", name.trim(), state::UNDEFINED_OBJECT)),
+    let mut all = vec![(system::OWNER, user.as_str())];
+    all.extend(system::ROLES);
+    let by_name = |name: &str| {
+        let found = all.iter().find(|(_, role)| *role == name.trim());
+        let missing = || missing("role", name.trim(), state::UNDEFINED_OBJECT);
+        found.map(|(oid, _)| *oid as u32).ok_or_else(missing)
     };
-    found(args, by_name, |oid| (oid == system::OWNER as u32).then(|| user.clone()))
+    let name_of = |oid: u32| all.iter().find(|(other, _)| *other as u32 == oid);
+    found(args, by_name, |oid| name_of(oid).map(|(_, role)| (*role).to_owned()))
 }
 
 fn procedure(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
@@ -266,6 +281,12 @@ fn view_definition_of(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Resul
 fn comment(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
     let class = args.get(1).map(|_| text_at(args, 1)).transpose()?;
     some(catalog.comment(whole_at(args, 0)?, 0, class).map(str::to_owned))
+}
+
+fn shared_comment(args: &[Datum], scope: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let own = i64::from(system::database_id(&scope.session.database));
+    let is_own = text_at(args, 1)? == "pg_database" && whole_at(args, 0)? == own;
+    some(catalog.comment_of_database().filter(|_| is_own).map(str::to_owned))
 }
 
 fn column_comment(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
@@ -336,6 +357,11 @@ fn encoding(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::text(if whole_at(args, 0)? == 6 { "UTF8" } else { "" }))
 }
 
+fn encoding_id(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let is_utf8 = ["utf8", "utf-8", "unicode"].contains(&&*text_at(args, 0)?.to_lowercase());
+    Ok(Datum::Int4(if is_utf8 { 6 } else { -1 }))
+}
+
 /// Expressions are stored as text.
 fn expression(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(args[0].clone())
@@ -344,7 +370,10 @@ fn expression(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 fn user_by_id(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::text(match whole_at(args, 0)? {
         id if id == i64::from(system::OWNER) => scope.session.user.clone(),
-        id => format!("unknown (OID={id})"),
+        id => match system::ROLES.iter().find(|(role, _)| i64::from(*role) == id) {
+            Some((_, name)) => (*name).to_owned(),
+            None => format!("unknown (OID={id})"),
+        },
     }))
 }
 

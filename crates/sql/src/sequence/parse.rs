@@ -39,8 +39,6 @@ pub(crate) enum SequenceStatement {
 pub(crate) enum Change {
     Options(Options),
     Rename(Ident),
-    /// OWNER TO: there is one role.
-    Nothing,
 }
 
 /// A change of an identity column.
@@ -367,10 +365,6 @@ fn alter(reader: &mut Reader<'_>) -> Result<SequenceStatement, SqlError> {
     let name = reader.name()?;
     let change = match () {
         () if reader.words("rename to") => Change::Rename(reader.ident()?),
-        () if reader.words("owner to") => {
-            reader.ident()?;
-            Change::Nothing
-        }
         () if reader.words("set schema") || reader.words("set logged") => {
             return Err(SqlError::unsupported("ALTER SEQUENCE … SET SCHEMA or LOGGED"));
         }

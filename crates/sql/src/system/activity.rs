@@ -221,7 +221,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
 }
 
 /// Returns a database's id: a hash of its name, so that it is the same on every node.
-pub(super) fn database_id(name: &str) -> u32 {
+pub(crate) fn database_id(name: &str) -> u32 {
     let hash = name
         .bytes()
         .fold(0x811C_9DC5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

@@ -2,7 +2,9 @@
 
 use super::dependencies::default_id;
 use super::describe::{default_of, index_definition};
-use super::{OWNER, PG_CATALOG, Rows, SystemContext, Value, Writer};
+use super::{
+    DATABASE_OWNER, DATABASES, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer,
+};
 use crate::array::Array;
 use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datum::Datum;
@@ -107,6 +109,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "pg_database" => database,
         "pg_db_role_setting" => db_role_setting,
         "pg_description" => description,
+        "pg_shdescription" => shared_description,
         "pg_enum" => enumeration,
         "pg_index" => index,
         "pg_indexes" => indexes,
@@ -217,8 +220,18 @@ fn roles(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         ("rolcreaterole", true.into()),
         ("rolcreatedb", true.into()),
         ("rolcanlogin", true.into()),
+        ("rolbypassrls", true.into()),
+        ("rolreplication", true.into()),
         ("rolconnlimit", (-1).into()),
     ]);
+    for (oid, name) in super::ROLES {
+        out.row(&[
+            ("oid", oid.into()),
+            ("rolname", name.into()),
+            ("rolinherit", true.into()),
+            ("rolconnlimit", (-1).into()),
+        ]);
+    }
 }
 
 fn user(context: &SystemContext<'_>, out: &mut Writer<'_>) {
@@ -227,42 +240,58 @@ fn user(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         ("usesysid", OWNER.into()),
         ("usecreatedb", true.into()),
         ("usesuper", true.into()),
+        ("userepl", true.into()),
+        ("usebypassrls", true.into()),
     ]);
 }
 
 fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for sequence in &context.catalog.sequences {
         let name = (sequence.schema, &*sequence.name);
-        relation(out, sequence.id, name, ("S", 0, 3), (false, 1, 0));
+        relation(out, sequence.id, name, ("S", 0, 3), Has { rows: 1, ..Has::default() });
     }
     for view in &context.catalog.views {
         let name = (view.schema, &*view.name);
-        relation(out, view.id, name, ("v", 0, view.columns.len()), (false, 0, 0));
+        relation(out, view.id, name, ("v", 0, view.columns.len()), Has::default());
     }
     for table in &context.catalog.tables {
         let has_index = table.keys().next().is_some();
         // -1 stands for a number that is not known.
         let rows = table.statistics.as_ref().map_or(-1, |statistics| statistics.rows as i64);
         let width = table.columns.len();
-        let checks = table.checks.len();
-        let name = (table.schema, &*table.name);
-        relation(out, table.id, name, ("r", HEAP, width), (has_index, rows, checks));
+        let has = Has {
+            index: has_index,
+            rows,
+            checks: table.checks.len(),
+            triggers: table.has_references(),
+        };
+        relation(out, table.id, (table.schema, &table.name), ("r", HEAP, width), has);
         for index in table.keys() {
             let width = index.columns.len() + index.included.len();
-            let name = (table.schema, &*index.name);
-            relation(out, index.id, name, ("i", BTREE, width), (false, rows, 0));
+            let has = Has { rows, ..Has::default() };
+            relation(out, index.id, (table.schema, &index.name), ("i", BTREE, width), has);
         }
     }
 }
 
-/// Writes a relation: its kind, access method and number of columns; whether it has an index, its
-/// number of rows and that of its CHECK constraints.
+/// The things that belong to a relation.
+#[derive(Default)]
+struct Has {
+    index: bool,
+    rows: i64,
+    /// The number of CHECK constraints.
+    checks: usize,
+    /// True at both ends of a foreign key, which PostgreSQL checks by triggers.
+    triggers: bool,
+}
+
+/// Writes a relation: its kind, access method and number of columns, and what it has.
 fn relation(
     out: &mut Writer<'_>,
     id: u32,
     (schema, name): (u32, &str),
     (kind, access, width): (&str, u32, usize),
-    (has_index, rows, checks): (bool, i64, usize),
+    has: Has,
 ) {
     out.row(&[
         ("oid", id.into()),
@@ -271,13 +300,14 @@ fn relation(
         ("relowner", OWNER.into()),
         ("relam", access.into()),
         ("relfilenode", id.into()),
-        ("reltuples", rows.into()),
-        ("relhasindex", has_index.into()),
+        ("reltuples", has.rows.into()),
+        ("relhasindex", has.index.into()),
+        ("relhastriggers", has.triggers.into()),
         ("relpersistence", "p".into()),
         ("relkind", kind.into()),
         ("relhasrules", (kind == "v").into()),
         ("relnatts", (width as i32).into()),
-        ("relchecks", (checks as i32).into()),
+        ("relchecks", (has.checks as i32).into()),
         ("relispopulated", true.into()),
         ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
     ]);
@@ -506,7 +536,8 @@ fn indexes(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 fn namespace(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for (oid, name) in context.catalog.all_schemas() {
-        out.row(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", OWNER.into())]);
+        let owner = if oid == PUBLIC { DATABASE_OWNER } else { OWNER };
+        out.row(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", owner.into())]);
     }
 }
 
@@ -579,15 +610,24 @@ fn tablespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 /// The comments on objects.
 fn description(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for (id, comments) in &context.catalog.comments {
-        for (column, text) in comments.iter() {
-            out.row(&[
-                ("objoid", (*id).into()),
-                ("classoid", context.catalog.catalog_of(*id).0.into()),
-                ("objsubid", column.into()),
-                ("description", text.into()),
-            ]);
-        }
+    for description in context.catalog.descriptions() {
+        out.row(&[
+            ("objoid", description.id.into()),
+            ("classoid", description.class.0.into()),
+            ("objsubid", description.column.into()),
+            ("description", description.text.into()),
+        ]);
+    }
+}
+
+/// The comment on the database.
+fn shared_description(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    if let Some(text) = context.catalog.comment_of_database() {
+        out.row(&[
+            ("objoid", super::activity::database_id(&context.facts.database).into()),
+            ("classoid", DATABASES.into()),
+            ("description", text.into()),
+        ]);
     }
 }
 

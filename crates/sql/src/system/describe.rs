@@ -1,8 +1,8 @@
 //! PostgreSQL's functions that describe tables, indexes and types: `format_type`, `pg_get_indexdef`
 //! and others.
 
-use super::{INFORMATION_SCHEMA, PG_CATALOG, type_written};
-use crate::catalog::{ColumnDef, Comments, SearchPath, Table};
+use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, type_written};
+use crate::catalog::{ColumnDef, Comments, Part, SearchPath, Table};
 use crate::constraint::ForeignKey;
 use crate::enumeration::{Descriptor, Enum};
 use crate::error::{SqlError, state};
@@ -61,6 +61,34 @@ pub(crate) fn quoted(name: &str) -> String {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && !KEY_WORDS.split(' ').any(|word| word == name);
     if plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// A comment, as `pg_description` has it.
+pub(crate) struct Description<'a> {
+    pub(crate) id: u32,
+    /// The column, counted from 1; 0 for the object itself.
+    pub(crate) column: u32,
+    /// The catalog that lists the object: its id and its name.
+    pub(crate) class: (u32, &'static str),
+    pub(crate) text: &'a str,
+}
+
+/// Iterates over the comments on the indexes and constraints of a table.
+fn descriptions_of_parts<'a>(
+    table: &'a Table,
+    comments: &'a Comments,
+) -> impl Iterator<Item = Description<'a>> {
+    let index = (Part::Index, (1259, "pg_class"));
+    let constraint = (Part::Constraint, (2606, "pg_constraint"));
+    let keys = table.keys().map(move |key| (index, key.id, &key.name));
+    let key_constraints = table.constraints().map(move |key| (constraint, key.id, &key.name));
+    let checks = table.checks.iter().map(move |check| (constraint, check.id, &check.name));
+    let foreign = table.foreign.iter().map(move |foreign| (constraint, foreign.id, &foreign.name));
+    let all = keys.chain(key_constraints).chain(checks).chain(foreign);
+    all.filter_map(|((part, class), id, name)| {
+        let text = comments.get_part(part, name)?;
+        Some(Description { id, column: 0, class, text })
+    })
 }
 
 impl Catalog {
@@ -172,16 +200,47 @@ impl Catalog {
     /// Returns the comment on an object, or on a column, counted from 1. `class` is the catalog
     /// that lists the object, if it is given.
     pub(crate) fn comment(&self, id: i64, column: i64, class: Option<&str>) -> Option<&str> {
-        let id = u32::try_from(id).ok()?;
-        let comments = self.comments.get(&id)?;
-        if class.is_some_and(|class| class != self.catalog_of(id).1) {
-            return None;
-        }
-        comments.get(u32::try_from(column).ok()?)
+        let (id, column) = (u32::try_from(id).ok()?, u32::try_from(column).ok()?);
+        let mut all = self.descriptions();
+        let found = all.find(|it| {
+            it.id == id && it.column == column && class.is_none_or(|class| class == it.class.1)
+        });
+        found.map(|description| description.text)
+    }
+
+    /// Returns the comment on the database itself.
+    pub(crate) fn comment_of_database(&self) -> Option<&str> {
+        self.comments.get(&DATABASES)?.get(0)
+    }
+
+    /// Iterates over the comments, except that on the database.
+    pub(crate) fn descriptions(&self) -> impl Iterator<Item = Description<'_>> {
+        let class = (2615, "pg_namespace");
+        let of_system =
+            Description { id: PG_CATALOG, column: 0, class, text: "system catalog schema" };
+        let by_default =
+            Description { id: PUBLIC, column: 0, class, text: "standard public schema" };
+        let has_own = self.comments.contains_key(&PUBLIC);
+        let fixed = [Some(of_system), (!has_own).then_some(by_default)];
+        let objects = self.comments.iter().filter(|(id, _)| **id != DATABASES);
+        let of_objects = objects.flat_map(|(id, comments)| {
+            let own = comments.iter().filter(|(_, text)| !text.is_empty());
+            own.map(|(column, text)| Description {
+                id: *id,
+                column,
+                class: self.catalog_of(*id),
+                text,
+            })
+        });
+        let parts = self.tables.iter().flat_map(|table| {
+            let comments = self.comments.get(&table.id);
+            comments.into_iter().flat_map(|comments| descriptions_of_parts(table, comments))
+        });
+        fixed.into_iter().flatten().chain(of_objects).chain(parts)
     }
 
     /// Returns the catalog that lists an object with comments: its id and its name.
-    pub(super) fn catalog_of(&self, id: u32) -> (u32, &'static str) {
+    fn catalog_of(&self, id: u32) -> (u32, &'static str) {
         match id {
             id if self.schemas.contains_key(&id) => (2615, "pg_namespace"),
             id if self.types.iter().any(|ty| ty.id() == id) => (1247, "pg_type"),
@@ -408,7 +467,8 @@ pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String
         }
         return Some(shown);
     }
-    let literal = default.starts_with('\'') && default.ends_with('\'');
+    let inside = default.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    let literal = inside.is_some_and(|text| !text.replace("''", "").contains('\''));
     let shown = catalog.shown_text(default);
     let ty = || match column.ty.enumeration() {
         Some(ty) if column.ty.element().is_none() => catalog.shown_type(ty),

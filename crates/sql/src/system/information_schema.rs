@@ -155,10 +155,11 @@ fn generation(identity: Identity) -> &'static str {
 
 fn schemata(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for (_, name) in context.catalog.all_schemas() {
+        let owner = if name == "public" { "pg_database_owner" } else { &context.facts.user };
         out.row(&[
             ("catalog_name", context.facts.database.as_str().into()),
             ("schema_name", name.into()),
-            ("schema_owner", context.facts.user.as_str().into()),
+            ("schema_owner", owner.into()),
         ]);
     }
 }

@@ -180,6 +180,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
          oprleft:o oprright:o oprresult:o oprcom:o oprnegate:o oprcode:o oprrest:o oprjoin:o",
     ),
     ("pg_catalog", "pg_opfamily", 2753, "oid:o opfmethod:o opfname:t opfnamespace:o opfowner:o"),
+    ("pg_catalog", "pg_parameter_acl", 6243, "oid:o parname:t paracl:T?"),
     (
         "pg_catalog",
         "pg_partitioned_table",
@@ -327,6 +328,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "pg_user",
         12014,
         "usename:t? usesysid:o? usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:t? valuntil:z? useconfig:T?",
+    ),
+    (
+        "pg_catalog",
+        "pg_user_mappings",
+        12117,
+        "umid:o? srvid:o? srvname:t? umuser:o? usename:t? umoptions:T?",
     ),
     ("pg_catalog", "pg_views", 12028, "schemaname:t? viewname:t? viewowner:t? definition:t?"),
     (

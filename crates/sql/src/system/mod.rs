@@ -26,8 +26,8 @@ mod sequences;
 mod shards;
 
 pub(crate) use activity::SessionSlot;
-pub(crate) use activity::blocking;
 pub use activity::{ServerInfo, Sessions, TransactionName, Waiting};
+pub(crate) use activity::{blocking, database_id};
 pub(crate) use catalog_tables::{type_name, type_named, type_written};
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
@@ -55,8 +55,20 @@ pub(crate) const FIRST_USER_ID: u32 = 16384;
 pub(crate) const PG_CATALOG: u32 = 11;
 pub(crate) const PUBLIC: u32 = 2200;
 pub(crate) const INFORMATION_SCHEMA: u32 = 13184;
-/// The one role: the user of the current session.
+/// The role that has the objects: the user of the current session.
 pub(crate) const OWNER: i32 = 10;
+/// The role that has the schema `public`, whose one member is the owner.
+pub(crate) const DATABASE_OWNER: i32 = 6171;
+/// The id of `pg_database`, under which a database keeps the comment on itself.
+pub(crate) const DATABASES: u32 = 1262;
+
+/// The names of the roles that every database has.
+pub(crate) const ROLES: [(i32, &str); 1] = [(DATABASE_OWNER, "pg_database_owner")];
+
+/// True for the name of a role other than the user.
+pub(crate) fn is_role(name: &str) -> bool {
+    ROLES.iter().any(|(_, role)| *role == name)
+}
 
 static TABLES: LazyLock<Vec<(&'static str, Arc<Table>)>> = LazyLock::new(|| {
     LAYOUTS

@@ -1,0 +1,90 @@
+//! ALTER … OWNER TO, which the parser knows for few kinds of objects: cut from the tokens of any.
+
+use crate::names;
+use crate::parse::is_word;
+use sqlparser::ast::{Ident, ObjectName};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// The kinds of objects that have an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Table,
+    View,
+    Sequence,
+    Index,
+    Type,
+    Schema,
+    Database,
+}
+
+impl Kind {
+    const ALL: [Kind; 7] = [
+        Kind::Table,
+        Kind::View,
+        Kind::Sequence,
+        Kind::Index,
+        Kind::Type,
+        Kind::Schema,
+        Kind::Database,
+    ];
+
+    /// Returns the key word of the statement, in lower case.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Kind::Table => "table",
+            Kind::View => "view",
+            Kind::Sequence => "sequence",
+            Kind::Index => "index",
+            Kind::Type => "type",
+            Kind::Schema => "schema",
+            Kind::Database => "database",
+        }
+    }
+}
+
+/// ALTER … OWNER TO.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SetOwner {
+    pub(crate) kind: Kind,
+    pub(crate) if_exists: bool,
+    pub(crate) name: ObjectName,
+    owner: Ident,
+}
+
+impl SetOwner {
+    /// Returns the name of the role; `None` for the session's user.
+    pub(crate) fn role(&self) -> Option<String> {
+        let name = names::fold(&self.owner);
+        let is_own = ["current_user", "current_role", "session_user"].contains(&name.as_str());
+        (self.owner.quote_style.is_some() || !is_own).then_some(name)
+    }
+}
+
+/// Cuts ALTER … OWNER TO. The rest is a stand-in that the parser knows.
+pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<SetOwner> {
+    let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
+    let end = tokens.len().checked_sub(3)?;
+    let kind = Kind::ALL.into_iter().find(|kind| is(1, kind.word()))?;
+    if !is(0, "alter") || !is(end, "owner") || !is(end + 1, "to") {
+        return None;
+    }
+    let Token::Word(owner) = &tokens[end + 2].token else { return None };
+    let owner = owner.to_ident(tokens[end + 2].span);
+    let if_exists = is(2, "if") && is(3, "exists");
+    let mut from = if if_exists { 4 } else { 2 };
+    from += usize::from(kind == Kind::Table && is(from, "only"));
+    let name = tokens.get(from..end)?;
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(name.to_vec());
+    let Ok(name) = parser.parse_object_name(false) else { return None };
+    if parser.peek_token().token != Token::EOF {
+        return None;
+    }
+    let span = tokens[0].span;
+    let words = ["create", "sequence", "s"].map(Token::make_keyword);
+    tokens.clear();
+    tokens.extend(words.map(|token| TokenWithSpan::new(token, span)));
+    Some(SetOwner { kind, if_exists, name, owner })
+}
