@@ -1,8 +1,9 @@
-//! Clauses that the parser does not know: EXCLUDE of a window's frame, and GROUP BY DISTINCT.
+//! Clauses that the parser does not know: EXCLUDE of a window's frame, GROUP BY DISTINCT, and DROP
+//! EXPRESSION of a column.
 //!
 //! Before a statement is parsed, such a clause is cut off, and a name carries it: that of the
-//! window, or one before the keys. No name in a text contains the separator. The binder takes the
-//! clause from there.
+//! window, one before the keys, or one as the column's default. No name in a text contains the
+//! separator. The clause is taken from there when it is bound.
 
 use crate::parse::is_word;
 use crate::window::Exclude;
@@ -14,6 +15,8 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 const SEPARATOR: char = '\0';
 /// The name that carries DISTINCT of GROUP BY.
 const DISTINCT: &str = "\0distinct";
+/// The names that carry DROP EXPRESSION, and that with IF EXISTS.
+const DROP_EXPRESSION: [&str; 2] = ["\0drop expression", "\0drop expression if exists"];
 
 /// Returns the clause behind EXCLUDE, and the number of its words.
 fn clause(tokens: &[TokenWithSpan]) -> Option<(&'static str, usize)> {
@@ -54,8 +57,39 @@ fn carrier(value: String, span: Span) -> TokenWithSpan {
     TokenWithSpan::new(Token::Word(name), span)
 }
 
+/// Replaces `DROP EXPRESSION [IF EXISTS]` of ALTER COLUMN by a default that carries it.
+fn cut_drop_expression(tokens: &mut Vec<TokenWithSpan>) {
+    let is = |tokens: &[TokenWithSpan], at: usize, word| {
+        tokens.get(at).is_some_and(|token| is_word(token, word))
+    };
+    if !is(tokens, 0, "alter") || !is(tokens, 1, "table") {
+        return;
+    }
+    for at in 5..tokens.len() {
+        // A column may be called `expression`, and be dropped.
+        let is_of_column = is(tokens, at - 2, "alter")
+            || is(tokens, at - 2, "column") && is(tokens, at - 3, "alter");
+        if !is_of_column || !is(tokens, at, "drop") || !is(tokens, at + 1, "expression") {
+            continue;
+        }
+        let if_exists = is(tokens, at + 2, "if") && is(tokens, at + 3, "exists");
+        let span = tokens[at].span;
+        let word = |word| TokenWithSpan::new(Token::make_keyword(word), span);
+        let name = carrier(DROP_EXPRESSION[usize::from(if_exists)].to_owned(), span);
+        let words = if if_exists { 4 } else { 2 };
+        tokens.splice(at..at + words, [word("SET"), word("DEFAULT"), name]);
+    }
+}
+
+/// Returns true if a default stands for DROP EXPRESSION IF EXISTS, and false for DROP EXPRESSION.
+pub(crate) fn drops_expression(default: &ast::Expr) -> Option<bool> {
+    let ast::Expr::Identifier(ident) = default else { return None };
+    DROP_EXPRESSION.iter().position(|name| ident.value == *name).map(|which| which == 1)
+}
+
 /// Cuts the clauses from a statement.
 pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
+    cut_drop_expression(tokens);
     let mut at = 0;
     while at + 3 < tokens.len() {
         let (by, span) = (&tokens[at..at + 3], tokens[at + 2].span);
@@ -149,6 +183,15 @@ mod tests {
             ("exclude ties", "exclude ties"),
             ("group by distinct rollup(a)", "group by \"/distinct\" , rollup ( a )"),
             ("group by a", "group by a"),
+            ("alter table t drop expression", "alter table t drop expression"),
+            (
+                "alter table t alter a drop expression, drop b",
+                "alter table t alter a SET DEFAULT \"/drop expression\" , drop b",
+            ),
+            (
+                "alter table only s.t alter column a drop expression if exists",
+                "alter table only s . t alter column a SET DEFAULT \"/drop expression if exists\"",
+            ),
         ] {
             assert_eq!(cut_text(sql), expected, "{sql}");
         }

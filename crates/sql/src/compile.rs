@@ -4,6 +4,7 @@ use crate::bind::{self, Objects};
 use crate::catalog::{self, Object, Planned, Resolver, SearchPath, Table};
 use crate::clauses;
 use crate::constraint::{ForeignKey, Related};
+use crate::copy;
 use crate::create_as;
 use crate::cursor;
 use crate::dml::{Change, Insert};
@@ -388,6 +389,11 @@ async fn compile(
             let named = Named::of(statement);
             let (found, relations) =
                 read(engine, txn, names, clean, named, None, &mut tables, &mut views).await?;
+            let shorter = match &source.copy_to {
+                Some(options) => copy::without_generated(options, query, &found)?,
+                None => None,
+            };
+            let query = shorter.as_ref().unwrap_or(query);
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             let query = step(relations, || normalize::query(query)).await;
             let plan = Arc::new(step(relations, || physical::lower(query, relations)).await?);

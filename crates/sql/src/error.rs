@@ -76,6 +76,7 @@ pub mod state {
     pub const UNDEFINED_OBJECT: &str = "42704";
     pub const DUPLICATE_OBJECT: &str = "42710";
     pub const GROUPING: &str = "42803";
+    pub const INVALID_COLUMN_DEFINITION: &str = "42611";
     pub const TYPE_MISMATCH: &str = "42804";
     pub const INVALID_FOREIGN_KEY: &str = "42830";
     pub const CANNOT_COERCE: &str = "42846";

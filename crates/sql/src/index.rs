@@ -14,7 +14,7 @@ use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
-use crate::function::Volatility;
+use crate::function::{Function, Out, Param, Volatility};
 use crate::key;
 use crate::kv;
 use crate::parse;
@@ -377,10 +377,41 @@ fn casts_label(inner: &Expr, to: Type, table: &Table) -> bool {
     to.enumeration().is_some() || has_enum && to.element().unwrap_or(to).is_text()
 }
 
+/// Returns the type of an expression over a row of a table, where its form tells it.
+pub(crate) fn type_of(expr: &Expr, table: &Table) -> Option<Type> {
+    match expr {
+        Expr::Column(at) => Some(table.columns[*at].ty),
+        Expr::Const(value) => value.type_of(),
+        Expr::Arith(_, ty, _) | Expr::Cast(_, ty, _) => Some(*ty),
+        Expr::Coalesce(values) => values.iter().find_map(|value| type_of(value, table)),
+        Expr::Call(Function { result: Out::Of(ty), .. }, _) => Some(*ty),
+        _ => None,
+    }
+}
+
+/// True if a call may have another value for the same arguments. A value that is appended to a text
+/// is converted as its type is.
+fn may_change(function: &Function, args: &[Expr], table: &Table) -> bool {
+    let is_fixed = |ty: Type| {
+        ty.is_number()
+            || ty.is_text()
+            || matches!(ty, Type::Bool | Type::Uuid | Type::Bytea | Type::Json | Type::Jsonb)
+            || matches!(ty, Type::Time | Type::Inet | Type::Cidr)
+    };
+    let varies = |(param, arg): (&Param, &Expr)| {
+        *param == Param::NonArray && !type_of(arg, table).is_some_and(is_fixed)
+    };
+    match function.volatility {
+        Volatility::Immutable => false,
+        _ if function.name == "||" => function.params.iter().zip(args).any(varies),
+        _ => true,
+    }
+}
+
 pub(crate) fn refuse_mutable(expr: &Expr, what: &str, table: &Table) -> Result<(), SqlError> {
     let (mut is_mutable, mut param) = (false, None);
     expr.walk(&mut |part| match part {
-        Expr::Call(function, _) => is_mutable |= function.volatility != Volatility::Immutable,
+        Expr::Call(function, args) => is_mutable |= may_change(function, args, table),
         Expr::Cast(inner, to, _) => is_mutable |= casts_label(inner, *to, table),
         Expr::Param(at) => param = Some(*at),
         _ => {}

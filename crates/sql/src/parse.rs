@@ -8,9 +8,11 @@ use crate::create_as::{self, TableAs};
 use crate::datetime;
 use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
+use crate::like::{self, Like};
 use crate::limits;
 use crate::names;
 use crate::owner::{self, SetOwner};
+use crate::select_into;
 use crate::sequence::{self, SequenceStatement};
 use crate::stack;
 use crate::tokens;
@@ -54,6 +56,8 @@ pub(crate) struct Parsed {
     pub(crate) overriding: Option<Overriding>,
     /// The options of COPY … TO; `statement` is its query then.
     pub(crate) copy_to: Option<copy::Options>,
+    /// The relations that CREATE TABLE is LIKE, for which columns stand, in order.
+    pub(crate) likes: Vec<Like>,
     /// The text of the query of CREATE VIEW.
     pub(crate) view_text: Option<String>,
     /// ALTER … OWNER TO; `statement` is a stand-in then.
@@ -248,6 +252,7 @@ fn parse_statement(
     let vacuum = vacuum::cut(&mut tokens)?;
     let owner = owner::cut(&mut tokens);
     let sequence = if owner.is_none() { sequence::cut(&mut tokens)? } else { None };
+    let likes = like::cut(&mut tokens)?;
     let commented = cut_commented(&mut tokens);
     let overriding = cut_overriding(&mut tokens);
     let constraints = cut_set_constraints(&mut tokens);
@@ -256,8 +261,9 @@ fn parse_statement(
     take_escaped_labels(&mut tokens);
     carried::cut(&mut tokens);
     let first = tokens.first().cloned();
+    let mut copies_table = false;
     if first.as_ref().is_some_and(|token| is_word(token, "copy")) {
-        copy::adapt(&mut tokens);
+        copies_table = copy::adapt(&mut tokens);
         tokens.push(TokenWithSpan::wrap(Token::SemiColon));
         // The parser knows only `freeze true`.
         for at in 1..tokens.len() {
@@ -319,7 +325,8 @@ fn parse_statement(
             &parser,
         ));
     }
-    let copy_to = copy::cut(&mut statement)?;
+    select_into::settle(&mut statement)?;
+    let copy_to = copy::cut(&mut statement, copies_table)?;
     let levels = limits::settle(&mut statement)? + parentheses;
     limits::check_stored(&statement, levels)?;
     Ok(Parsed {
@@ -334,6 +341,7 @@ fn parse_statement(
         moves,
         overriding,
         copy_to,
+        likes,
         view_text,
         owner,
         commented,

@@ -5,6 +5,7 @@
 use crate::dialect::{DISTINCT_FROM, EXPRESSION, NOT_DISTINCT_FROM};
 use crate::parse::is_word;
 use crate::system;
+use crate::table_command;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The words behind a query in brackets that continue it.
@@ -16,6 +17,7 @@ const BEHIND_QUERY: [&str; 8] =
 pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     join_distinct(tokens);
     cut_only(tokens);
+    table_command::spell_out(tokens);
     spell_out(tokens);
     let added = close_joins(tokens);
     let lists = places(tokens).lists;

@@ -1,4 +1,4 @@
-//! Writes rows: constraints, the row, the entries of its indexes.
+//! Writes rows: generated columns, constraints, the row, the entries of its indexes.
 
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -96,11 +96,11 @@ pub(crate) async fn clash_in(
     Ok(Some(clash(key)))
 }
 
-/// Inserts a row, or returns the conflicting row.
+/// Inserts a row, or returns the conflicting row. The generated columns take their values first.
 pub(crate) async fn insert(
     txn: &mut dyn Transaction,
     table: &Table,
-    row: &[Datum],
+    row: &mut [Datum],
     row_number: &mut u64,
 ) -> Result<Option<Clash>, SqlError> {
     insert_above(txn, table, row, row_number, None).await
@@ -111,10 +111,11 @@ pub(crate) async fn insert(
 pub(crate) async fn insert_above(
     txn: &mut dyn Transaction,
     table: &Table,
-    row: &[Datum],
+    row: &mut [Datum],
     row_number: &mut u64,
     highest: Option<&mut Option<Key>>,
 ) -> Result<Option<Clash>, SqlError> {
+    table.generate(row)?;
     check(table, row)?;
     let key = match table.row_key(row) {
         Some(bytes) => {
@@ -149,7 +150,7 @@ pub(crate) async fn insert_above(
     Ok(None)
 }
 
-/// Replaces a row; the key may change with it.
+/// Replaces a row, whose generated columns have their new values; the key may change with it.
 pub(crate) async fn update(
     txn: &mut dyn Transaction,
     table: &Table,

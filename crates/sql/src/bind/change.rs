@@ -35,7 +35,7 @@ pub(crate) struct Change {
     /// True if the scan of the table locks its rows for the change and reads them whole: the
     /// condition depends on no other relation.
     pub(crate) locks: bool,
-    /// The columns with new values; `None` for DELETE.
+    /// The columns with new values, generated ones among them; `None` for DELETE.
     pub(crate) assigned: Option<Vec<usize>>,
     pub(crate) returning: Option<Arc<[Column]>>,
 }
@@ -190,7 +190,12 @@ pub(crate) fn change(
     // RETURNING is bound before SET, as in PostgreSQL: its use of a parameter may give it a type.
     let mut news = olds.clone();
     let changing = clauses.assignments.unwrap_or_default();
-    for column in changing.iter().flat_map(|assignment| targets(&table, assignment)) {
+    let mut changes: Vec<usize> =
+        changing.iter().flat_map(|assignment| targets(&table, assignment)).collect();
+    let computed = table.generated.iter().filter(|it| it.names_any(&changes));
+    let recomputed: Vec<usize> = computed.map(|it| it.column).collect();
+    changes.extend(&recomputed);
+    for column in changes {
         news[column] = binder.copied(olds[column]);
         binder.level().relations[0].columns[column].id = news[column];
     }
@@ -209,7 +214,16 @@ pub(crate) fn change(
             outputs.push(news[*column]);
         }
         rel = rel.with_columns(computed);
-        assigned = Some(assignments.into_iter().map(|(column, _)| column).collect());
+        let mut assigned_all: Vec<usize> =
+            assignments.into_iter().map(|(column, _)| column).collect();
+        if !recomputed.is_empty() {
+            let mut values = table.generated_over(&news);
+            values.retain(|(id, _)| recomputed.iter().any(|column| news[*column] == *id));
+            outputs.extend(recomputed.iter().map(|column| news[*column]));
+            rel = rel.with_columns(values);
+            assigned_all.extend(recomputed);
+        }
+        assigned = Some(assigned_all);
     }
     let returning = returning.map(|(columns, exprs)| {
         let mut computed = Vec::with_capacity(exprs.len());
@@ -228,13 +242,14 @@ pub(crate) fn change(
     Ok(Change { table, query, locks, assigned, returning })
 }
 
-/// The columns that an assignment names, of those that exist.
+/// The columns that an assignment gives values to, of those that exist: no generated ones.
 fn targets(table: &Table, assignment: &ast::Assignment) -> Vec<usize> {
     let names = match &assignment.target {
         ast::AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
         ast::AssignmentTarget::Tuple(names) => names,
     };
-    names.iter().filter_map(|name| assigned_column(table, name).ok()).collect()
+    let columns = names.iter().filter_map(|name| assigned_column(table, name).ok());
+    columns.filter(|column| table.columns[*column].generated.is_none()).collect()
 }
 
 impl Binder {
@@ -262,7 +277,8 @@ impl Binder {
     }
 
     /// Binds the assignments of SET: columns and their values. A row of values may be that of a
-    /// subquery, which is joined to the relation if there is one.
+    /// subquery, which is joined to the relation if there is one. DEFAULT of a generated column is
+    /// left out.
     pub(super) fn assignments(
         &mut self,
         table: &Table,
@@ -319,6 +335,7 @@ impl Binder {
                 _ => return Err(SqlError::unsupported("this assignment")),
             }
         }
+        out.retain(|(column, _)| table.columns[*column].generated.is_none());
         Ok(out)
     }
 

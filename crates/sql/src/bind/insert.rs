@@ -151,11 +151,12 @@ pub(crate) fn insert(
                 let values = binder.fitted(&mut bound, &table, &targets[..count])?;
                 let mut row = defaults;
                 for (column, value) in targets.iter().zip(values) {
-                    match (table.columns[*column].identity, overriding) {
-                        (Some(_), Some(Overriding::User)) => continue,
-                        (_, None) => check_insertable(&table, *column)?,
-                        _ => {}
+                    if table.columns[*column].identity.is_some()
+                        && overriding == Some(Overriding::User)
+                    {
+                        continue;
                     }
+                    check_insertable(&table, *column, overriding)?;
                     row[*column] = value;
                 }
                 query = Some(bound.rel);
@@ -195,14 +196,23 @@ pub(crate) fn insert(
             true => existing.iter().map(|id| binder.copied(*id)).collect(),
             false => written.clone(),
         };
+        // What the plan computes from the row sees the values of its generated columns.
+        let generates = !table.generated.is_empty() && (computes || updates_by_plan);
+        let mut given = proposed.clone();
+        for column in table.generated.iter().map(|it| it.column).filter(|_| generates) {
+            given[column] = binder.copied(proposed[column]);
+        }
         let mut rel = match (query, rows) {
             (Some(query), mut rows) => {
                 let row = rows.pop().unwrap_or_default();
-                let outputs = proposed.iter().copied().zip(row).collect();
+                let outputs = given.into_iter().zip(row).collect();
                 Rel::Project { input: Box::new(query), outputs }
             }
-            (None, rows) => Rel::Values { columns: proposed.clone(), rows },
+            (None, rows) => Rel::Values { columns: given, rows },
         };
+        if generates {
+            rel = rel.with_columns(table.generated_over(&proposed));
+        }
         let mut outputs = proposed.clone();
         let conflict = match action {
             OnConflict::Update(update) if updates_by_plan => {
@@ -294,10 +304,12 @@ impl Binder {
             let mut made = defaults.clone();
             self.begin_clause("VALUES", false);
             for (value, column) in row.iter().zip(targets) {
-                match (table.columns[*column].identity, overriding) {
-                    (Some(_), Some(Overriding::User)) => continue,
-                    (_, None) if !is_default(value) => check_insertable(table, *column)?,
-                    _ => {}
+                let is_identity = table.columns[*column].identity.is_some();
+                if is_identity && overriding == Some(Overriding::User) {
+                    continue;
+                }
+                if !is_default(value) {
+                    check_insertable(table, *column, overriding)?;
                 }
                 made[*column] = self.bind_value(value, table, *column)?;
             }

@@ -184,11 +184,13 @@ impl Binder {
         let rel = rel.with_columns(values);
         // The row as it will be.
         let mut rows = Vec::with_capacity(after.len());
-        for ((after, before), id) in after.iter().zip(&excluded).zip(written) {
-            let either = (Expr::Column(*after), Expr::Column(*before));
-            rows.push((*id, case(Expr::Column(changes), either.0, either.1)));
+        for (at, id) in written.iter().enumerate() {
+            if table.columns[at].generated.is_none() {
+                let either = (Expr::Column(after[at]), Expr::Column(excluded[at]));
+                rows.push((*id, case(Expr::Column(changes), either.0, either.1)));
+            }
         }
-        let rel = rel.with_columns(rows);
+        let rel = rel.with_columns(rows).with_columns(table.generated_over(written));
         let (columns, values) = (assigned, NewValues::Computed);
         let action = OnConflict::Update(DoUpdate { index, columns, values });
         Ok(Planned { action, rel, outputs })

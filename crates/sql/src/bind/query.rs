@@ -9,6 +9,7 @@ use crate::expr::Expr;
 use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, SortKey};
 use crate::names;
 use crate::response::Column;
+use crate::select_into;
 use crate::types::Type;
 use sqlparser::ast::{self, GroupByExpr, SetExpr, SetQuantifier};
 use std::sync::Arc;
@@ -531,8 +532,8 @@ impl Binder {
             value_table_mode,
             flavor: _,
         } = select;
-        if into.is_some() {
-            return Err(SqlError::unsupported("SELECT INTO"));
+        if let Some(into) = into {
+            return Err(select_into::not_here(into));
         }
         if qualify.is_some() {
             return Err(SqlError::unsupported("QUALIFY"));

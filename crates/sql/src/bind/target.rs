@@ -3,12 +3,12 @@
 use super::query::Bound;
 use super::{Binder, Typed};
 use crate::cast;
-use crate::catalog::{Identity, Table};
+use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::names;
-use crate::parse;
+use crate::parse::{self, Overriding};
 use crate::types::Type;
 use sqlparser::ast;
 
@@ -70,41 +70,53 @@ pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Result<u
     Ok(column)
 }
 
-/// Fails with 428C9 if UPDATE gives a value to an identity column which is generated always.
+/// Fails with 428C9 if UPDATE gives a value to a generated column, or to an identity column which
+/// is generated always.
 pub(super) fn check_updatable(table: &Table, column: usize) -> Result<(), SqlError> {
     let column = &table.columns[column];
-    if column.identity != Some(Identity::Always) {
-        return Ok(());
-    }
+    let Some(detail) = generated_always(column) else { return Ok(()) };
     let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
-    Err(SqlError::new(state::GENERATED_ALWAYS, message).detail(generated_always(&column.name)))
+    Err(SqlError::new(state::GENERATED_ALWAYS, message).detail(detail))
 }
 
-fn generated_always(column: &str) -> String {
-    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
-}
-
-/// Fails with 428C9 if INSERT gives a value to an identity column which is generated always.
-pub(super) fn check_insertable(table: &Table, column: usize) -> Result<(), SqlError> {
-    let column = &table.columns[column];
-    if column.identity != Some(Identity::Always) {
-        return Ok(());
+/// Says why a column takes no values of statements; `None` if it does.
+fn generated_always(column: &ColumnDef) -> Option<String> {
+    let name = &column.name;
+    match (&column.generated, column.identity) {
+        (Some(_), _) => Some(format!("Column \"{name}\" is a generated column.")),
+        (None, Some(Identity::Always)) => {
+            Some(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
+        }
+        _ => None,
     }
-    let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
-    Err(SqlError::new(state::GENERATED_ALWAYS, message)
-        .detail(generated_always(&column.name))
-        .hint("Use OVERRIDING SYSTEM VALUE to override."))
 }
 
-/// Fails with 42804 if a column cannot take values of a type.
-fn check_assignable(table: &Table, column: usize, from: Type) -> Result<(), SqlError> {
+/// Fails with 428C9 if INSERT gives a value to a generated column, or to an identity column which
+/// is generated always and not overridden.
+pub(super) fn check_insertable(
+    table: &Table,
+    column: usize,
+    overriding: Option<Overriding>,
+) -> Result<(), SqlError> {
+    let column = &table.columns[column];
+    let Some(detail) = generated_always(column) else { return Ok(()) };
+    let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+    let error = SqlError::new(state::GENERATED_ALWAYS, message).detail(detail);
+    match (&column.generated, overriding) {
+        (Some(_), _) => Err(error),
+        (None, None) => Err(error.hint("Use OVERRIDING SYSTEM VALUE to override.")),
+        (None, Some(_)) => Ok(()),
+    }
+}
+
+/// Fails with 42804 if a column cannot take values of a type, which `what` has.
+fn check_assignable(table: &Table, column: usize, from: Type, what: &str) -> Result<(), SqlError> {
     let column = &table.columns[column];
     if cast::is_assignable(from, column.ty) {
         return Ok(());
     }
     let (name, wanted, found) = (&column.name, column.ty.name(), from.name());
-    let message =
-        format!("column \"{name}\" is of type {wanted} but expression is of type {found}");
+    let message = format!("column \"{name}\" is of type {wanted} but {what} is of type {found}");
     let hint = "You will need to rewrite or cast the expression.";
     Err(SqlError::new(state::TYPE_MISMATCH, message).hint(hint))
 }
@@ -123,8 +135,8 @@ impl Binder {
         }
     }
 
-    /// Binds a value that UPDATE gives to a column: only DEFAULT, if that is an identity column
-    /// which is generated always.
+    /// Binds a value that UPDATE gives to a column: only DEFAULT, if that is a generated column, or
+    /// an identity column which is generated always.
     pub(super) fn bind_new_value(
         &mut self,
         value: &ast::Expr,
@@ -147,7 +159,8 @@ impl Binder {
         let bound = self.bind(expr)?;
         let at = |error: SqlError| error.at(names::expr_position(expr));
         if let Some(ty) = bound.ty {
-            check_assignable(table, column, ty).map_err(at)?;
+            let what = if self.is_stored { "default expression" } else { "expression" };
+            check_assignable(table, column, ty, what).map_err(at)?;
         }
         self.coerce(bound, table.columns[column].ty, false).map_err(at)
     }
@@ -158,8 +171,18 @@ impl Binder {
             return Ok(Expr::Const(Datum::Null));
         };
         self.know_types(table);
+        self.bind_stored_for(&parse::expression(text)?, table, column)
+    }
+
+    /// Binds an expression that a table stores for a column.
+    pub(crate) fn bind_stored_for(
+        &mut self,
+        expr: &ast::Expr,
+        table: &Table,
+        column: usize,
+    ) -> Result<Expr, SqlError> {
         let outside = std::mem::replace(&mut self.is_stored, true);
-        let bound = self.bind_for(&parse::expression(text)?, table, column);
+        let bound = self.bind_for(expr, table, column);
         self.is_stored = outside;
         bound
     }
@@ -183,7 +206,7 @@ impl Binder {
                 self.columns[output.id].ty = ty;
             }
             let from = self.columns[output.id].ty;
-            check_assignable(table, *column, from)?;
+            check_assignable(table, *column, from, "expression")?;
             values.push(self.coerce(Typed::of(Expr::Column(output.id), from), ty, false)?);
         }
         Ok(values)

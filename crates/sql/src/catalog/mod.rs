@@ -7,12 +7,14 @@
 
 mod cache;
 mod comments;
+mod generated;
 mod object;
 mod schema;
 mod table;
 
 pub(crate) use cache::{Cache, Planned};
 pub(crate) use comments::{Comments, Part, comments, put_comments};
+pub(crate) use generated::Generated;
 pub(crate) use object::{Object, schema_codec};
 pub(crate) use schema::{
     Resolver, Schema, SearchPath, is_system_schema, put_schema_name, schema_id,

@@ -25,8 +25,11 @@ const ENUM: u64 = 0x6d_0004;
 const SCHEMA: u64 = 0x6d_0005;
 /// The tag before the descriptor of an object in another schema than `public`.
 const IN_SCHEMA: u64 = 0x6d_0006;
+/// The tag before the descriptor of a table with generated columns, whose rows releases that do not
+/// know them would write wrongly.
+const GENERATING_TABLE: u64 = 0x6d_0007;
 /// The tag before the descriptor of a view whose text names objects by their ids.
-const VIEW_BY_ID: u64 = 0x6d_0007;
+const VIEW_BY_ID: u64 = 0x6d_0008;
 
 fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     let mut e = Encoder::new(Vec::new());
@@ -169,8 +172,11 @@ impl Object {
 
     fn encode_as_in_public(&self) -> Vec<u8> {
         match self {
-            Object::Table(table) if !table.is_newer() => table.encode(),
-            Object::Table(table) => prefixed(NEWER_TABLE, table.encode()),
+            Object::Table(table) if table.has_generated() => {
+                prefixed(GENERATING_TABLE, table.encode())
+            }
+            Object::Table(table) if table.is_newer() => prefixed(NEWER_TABLE, table.encode()),
+            Object::Table(table) => table.encode(),
             Object::Sequence(sequence) => tagged(SEQUENCE, &**sequence),
             Object::View(view) if view.by_id => tagged(VIEW_BY_ID, &**view),
             Object::View(view) => tagged(VIEW, &**view),
@@ -205,7 +211,7 @@ impl Object {
             VIEW | VIEW_BY_ID => Ok(Object::View(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             ENUM => Enum::of(d.decode().map_err(|e| wrong(&e))?).map(Object::Enum),
             SCHEMA => Ok(Object::Schema(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
-            NEWER_TABLE => {
+            NEWER_TABLE | GENERATING_TABLE => {
                 Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))
             }
             other => Err(wrong(&format_args!("kind {other:#x} is of a later release"))),

@@ -1,5 +1,6 @@
 //! The descriptor of a table.
 
+use super::generated::Generated;
 use super::{Planned, schema_codec};
 use crate::constraint::{Check, ForeignKey};
 use crate::datum::Datum;
@@ -62,6 +63,9 @@ pub struct Table {
     #[n(11)]
     #[cbor(with = "schema_codec", has_nil)]
     pub(crate) schema: u32,
+    /// The generated columns, bound.
+    #[cbor(skip)]
+    pub(crate) generated: Vec<Generated>,
     /// True for a sequence that is read as a table: its row is made when it is read.
     #[cbor(skip)]
     pub(crate) is_sequence: bool,
@@ -99,6 +103,9 @@ pub struct ColumnDef {
     #[n(6)]
     #[cbor(with = "minicbor::bytes")]
     pub(crate) before: Option<Vec<u8>>,
+    /// The text of the expression that its values are computed by, if it is a generated column.
+    #[n(7)]
+    pub(crate) generated: Option<String>,
     /// `before`, decoded.
     #[cbor(skip)]
     pub(crate) filled: Option<Datum>,
@@ -126,6 +133,7 @@ impl ColumnDef {
             identity: None,
             dropped: false,
             before: None,
+            generated: None,
             filled: None,
         }
     }
@@ -213,6 +221,7 @@ impl Table {
             foreign: Vec::new(),
             referenced_by: Vec::new(),
             schema: system::PUBLIC,
+            generated: Vec::new(),
             is_sequence: false,
             stored: Vec::new(),
             statistics: None,
@@ -266,6 +275,11 @@ impl Table {
             column.dropped || column.before.is_some() || column.ty.enumeration().is_some()
         };
         self.columns.iter().any(is_newer) || !self.checks.is_empty() || self.has_references()
+    }
+
+    /// True if it has generated columns, bound or not.
+    pub(super) fn has_generated(&self) -> bool {
+        self.columns.iter().any(|column| column.generated.is_some())
     }
 
     /// True if a foreign key concerns it.
@@ -356,15 +370,17 @@ impl Table {
         Ok(table)
     }
 
-    /// Binds the expressions and conditions of its indexes and constraints. Must be called after
-    /// every change of these or of its columns.
+    /// Binds the expressions and conditions of its generated columns, indexes and constraints. Must
+    /// be called after every change of these or of its columns.
     pub(crate) fn bind_stored(&mut self) -> Result<(), SqlError> {
         self.primary.iter().chain(&self.indexes).try_for_each(|index| index.check_keys(self))?;
         let has_text = |index: &Index| !index.expressions.is_empty() || index.predicate.is_some();
-        if self.checks.is_empty() && !self.indexes.iter().any(has_text) {
+        if self.checks.is_empty() && !self.has_generated() && !self.indexes.iter().any(has_text) {
+            self.generated.clear();
             return Ok(());
         }
         let rows = self.columns_alone();
+        self.bind_generated(&rows)?;
         self.checks.iter_mut().try_for_each(|check| check.bind(&rows))?;
         self.indexes
             .iter_mut()

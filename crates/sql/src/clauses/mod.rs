@@ -20,9 +20,9 @@ use crate::sequence;
 use sqlparser::ast::{
     self, AlterTable, CheckConstraint, ColumnDef, ColumnOption, ConstraintCharacteristics,
     CreateIndex, CreateTable, CreateTableOptions, CreateView, DeferrableInitial,
-    ForeignKeyConstraint, HiveDistributionStyle, IndexColumn, IndexType, NullsDistinctOption,
-    OrderByExpr, PrimaryKeyConstraint, SqlOption, Statement, TableConstraint, Truncate,
-    UniqueConstraint, ViewColumnDef,
+    ForeignKeyConstraint, GeneratedAs, GeneratedExpressionMode, HiveDistributionStyle, IndexColumn,
+    IndexType, NullsDistinctOption, OrderByExpr, PrimaryKeyConstraint, SqlOption, Statement,
+    TableConstraint, Truncate, UniqueConstraint, ViewColumnDef,
 };
 
 /// Operator classes whose order equals the order of Meridian's keys.
@@ -193,7 +193,7 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
         (*external, "CREATE EXTERNAL TABLE"),
         (*dynamic || *transient || *volatile || *iceberg || *snapshot, "a table of another kind"),
         (query.is_some(), "CREATE TABLE AS"),
-        (like.is_some(), "CREATE TABLE … LIKE"),
+        (like.is_some(), "LIKE outside the list of columns"),
         (clone.is_some(), "CREATE TABLE … CLONE"),
         (partition_of.is_some() || for_values.is_some(), "PARTITION OF"),
         (partition_by.is_some(), "PARTITION BY"),
@@ -279,6 +279,13 @@ pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
             ColumnOption::Check(check) => check_constraint(check)?,
             ColumnOption::ForeignKey(foreign) => foreign_key(foreign)?,
             ColumnOption::DialectSpecific(tokens) => drop(sequence::identity(tokens)?),
+            ColumnOption::Generated {
+                generated_as: GeneratedAs::ExpStored,
+                sequence_options: None,
+                generation_expr: Some(_),
+                generation_expr_mode: Some(GeneratedExpressionMode::Stored),
+                generated_keyword: true,
+            } => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }

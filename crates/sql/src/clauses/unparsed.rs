@@ -7,7 +7,7 @@ use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Statements, by their first words.
-const STATEMENTS: [&str; 40] = [
+const STATEMENTS: [&str; 39] = [
     "alter system",
     "alter view",
     "checkpoint",
@@ -47,15 +47,12 @@ const STATEMENTS: [&str; 40] = [
     "refresh materialized view",
     "reindex",
     "security label",
-    "table",
 ];
 
 /// Clauses, by the words at which the parser stops.
-const CLAUSES: [&str; 20] = [
+const CLAUSES: [&str; 18] = [
     "cluster on",
     "deferrable",
-    "excluding",
-    "including",
     "inherit",
     "key share",
     "no inherit",

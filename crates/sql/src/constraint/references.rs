@@ -235,6 +235,8 @@ impl<'a> References<'a> {
                     }
                 }
             }
+            let changed: Vec<usize> = foreign.columns.iter().map(|at| *at as usize).collect();
+            child.generate_after(&changed, &mut after)?;
             write::update(txn, &child, &key, &row, &after).await?;
             self.wrote(&child, Some(&row), &after)?;
         }

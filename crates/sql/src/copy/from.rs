@@ -1,5 +1,6 @@
 //! COPY … FROM STDIN: rows as they arrive, cut anywhere.
 
+use super::generated;
 use super::options::Options;
 use super::records::{Record, Records};
 use crate::bulk::Bulk;
@@ -18,7 +19,7 @@ use crate::types::Type;
 use crate::work::Work;
 use crate::{bind, compile, write};
 use meridian_txn::Locking;
-use sqlparser::ast::{CopySource, CopyTarget, Statement};
+use sqlparser::ast::{self, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
 
 /// The values that are looked up in referenced tables at once.
@@ -46,6 +47,20 @@ struct Target {
     /// The tables that foreign keys concern, and the references that are not looked up yet.
     related: Option<Arc<Related>>,
     referred: Obligations,
+}
+
+/// Returns the numbers of the columns that COPY reads: those that are named, or all that are not
+/// generated.
+fn copied_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<usize>, SqlError> {
+    let mut columns = bind::target_columns(table, named)?;
+    let is_generated = |at: &usize| table.columns[*at].generated.is_some();
+    match columns.iter().find(|at| is_generated(at)) {
+        Some(at) if !named.is_empty() => Err(generated(&table.columns[*at].name)),
+        _ => {
+            columns.retain(|at| !is_generated(at));
+            Ok(columns)
+        }
+    }
 }
 
 fn no_copy() -> SqlError {
@@ -93,7 +108,7 @@ impl Session {
         if !alone {
             work.touched.push(table.id);
         }
-        let columns = bind::target_columns(&table, columns)?;
+        let columns = copied_columns(&table, columns)?;
         let scope = Scope {
             params: &[],
             now_us: work.now_us(),
@@ -266,12 +281,14 @@ impl Target {
             Some(bulk) => {
                 let (txn, highest) = bulk.chunk().await?;
                 let clash =
-                    write::insert_above(txn, &table, &row, &mut work.row_number, Some(highest))
+                    write::insert_above(txn, &table, &mut row, &mut work.row_number, Some(highest))
                         .await?;
                 bulk.wrote(&row).await?;
                 clash
             }
-            None => write::insert(work.txn.as_mut(), &table, &row, &mut work.row_number).await?,
+            None => {
+                write::insert(work.txn.as_mut(), &table, &mut row, &mut work.row_number).await?
+            }
         };
         if let Some(clash) = clash {
             return Err(write::duplicate(&table, clash.index, &row));

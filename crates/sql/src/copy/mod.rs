@@ -15,7 +15,7 @@ mod to;
 
 pub(crate) use from::Copying;
 pub(crate) use options::Options;
-pub(crate) use to::{Writer, adapt, cut};
+pub(crate) use to::{Writer, adapt, cut, without_generated};
 
 use crate::error::{SqlError, state};
 
@@ -24,6 +24,13 @@ const ALL_COLUMNS: &str = "*";
 
 /// The longest accepted record, in bytes.
 const LONGEST_RECORD_BYTES: usize = 64 << 20;
+
+/// Returns 42P10: COPY neither reads nor writes a generated column.
+fn generated(column: &str) -> SqlError {
+    let message = format!("column \"{column}\" is a generated column");
+    SqlError::new(state::INVALID_COLUMN_REFERENCE, message)
+        .detail("Generated columns cannot be used in COPY.")
+}
 
 fn bad(message: impl Into<String>) -> SqlError {
     SqlError::new(state::BAD_COPY, message)

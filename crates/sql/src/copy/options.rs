@@ -16,6 +16,8 @@ pub(super) enum Format {
 /// The options of a COPY.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
+    /// True for COPY … TO of a table, and not of a query.
+    pub(super) of_table: bool,
     pub(super) format: Format,
     pub(super) delimiter: u8,
     /// The text of NULL.
@@ -222,6 +224,7 @@ impl Given {
             return refuse("CSV quote character must not appear in the NULL specification");
         }
         Ok(Options {
+            of_table: false,
             format,
             delimiter,
             null: null.into_bytes(),

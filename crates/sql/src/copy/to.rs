@@ -1,17 +1,20 @@
 //! COPY … TO STDOUT: a query, and the format in which its rows are sent.
 
 use super::options::{Format, Options, named};
-use super::{ALL_COLUMNS, binary, csv, text};
+use super::{ALL_COLUMNS, binary, csv, generated, text};
+use crate::bind::Objects;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::names;
 use crate::parse::is_word;
 use crate::response::Column;
-use sqlparser::ast::{CopySource, CopyTarget, Statement};
+use sqlparser::ast::{self, CopySource, CopyTarget, Statement};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 /// Rewrites what the parser does not know of COPY: `COPY t (a) TO` becomes `COPY (SELECT a FROM t)
-/// TO`, and the columns `*` of FORCE_QUOTE a list.
-pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) {
+/// TO`, and the columns `*` of FORCE_QUOTE a list. Returns true for COPY of a table.
+pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> bool {
+    let mut of_table = false;
     let at = tokens.iter().position(|token| is_word(token, "to") || is_word(token, "from"));
     let is_query = tokens.get(1).is_some_and(|token| token.token == Token::LParen);
     if let Some(to) = at.filter(|at| is_word(&tokens[*at], "to") && *at > 1 && !is_query) {
@@ -23,7 +26,7 @@ pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) {
             Some(list) if tokens[to - 1].token == Token::RParen => {
                 tokens[list + 2..to - 1].to_vec()
             }
-            Some(_) => return,
+            Some(_) => return false,
             None => vec![wrap(Token::Mul, &first)],
         };
         // Anything else is an error of the parser.
@@ -36,8 +39,9 @@ pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) {
         };
         let is_plain = list.is_none() || is_list(&columns, &Token::Comma);
         if !is_plain || !is_list(&name, &Token::Period) {
-            return;
+            return false;
         }
+        of_table = true;
         let mut query =
             vec![wrap(Token::LParen, &first), wrap(Token::make_keyword("SELECT"), &first)];
         query.extend(columns);
@@ -56,13 +60,14 @@ pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) {
             });
             let list = [Token::LParen, all, Token::RParen];
             tokens.splice(at..=at, list.map(|token| TokenWithSpan::new(token, span)));
-            return;
+            break;
         }
     }
+    of_table
 }
 
 /// Replaces COPY … TO by its query, and returns the options.
-pub(crate) fn cut(statement: &mut Statement) -> Result<Option<Options>, SqlError> {
+pub(crate) fn cut(statement: &mut Statement, of_table: bool) -> Result<Option<Options>, SqlError> {
     let Statement::Copy { source, to: true, target, options, legacy_options, values: _ } =
         statement
     else {
@@ -72,12 +77,45 @@ pub(crate) fn cut(statement: &mut Statement) -> Result<Option<Options>, SqlError
         return Err(SqlError::unsupported(format!("COPY TO {target}"))
             .hint("Take the rows: COPY … TO STDOUT, or \\copy of psql."));
     }
-    let read = Options::read(options, legacy_options, true)?;
+    let read = Options { of_table, ..Options::read(options, legacy_options, true)? };
     let CopySource::Query(query) = source else {
         return Err(SqlError::unsupported("COPY TO without a query"));
     };
     *statement = Statement::Query(query.clone());
     Ok(Some(read))
+}
+
+/// Returns the query of COPY … TO of a table that has generated columns, without these; `None` if
+/// the query stays as it is. Fails with 42P10 if it names one.
+pub(crate) fn without_generated(
+    options: &Options,
+    query: &ast::Query,
+    objects: &Objects,
+) -> Result<Option<ast::Query>, SqlError> {
+    let ([table], []) = (&*objects.tables, &*objects.views) else { return Ok(None) };
+    if !options.of_table || table.generated.is_empty() {
+        return Ok(None);
+    }
+    let is_generated =
+        |name: &str| table.column(name).is_some_and(|at| table.columns[at].generated.is_some());
+    let mut shorter = query.clone();
+    let ast::SetExpr::Select(select) = &mut *shorter.body else { return Ok(None) };
+    for item in &select.projection {
+        if let ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(ident)) = item
+            && is_generated(&names::fold(ident))
+        {
+            return Err(generated(&names::fold(ident)));
+        }
+    }
+    if !matches!(*select.projection, [ast::SelectItem::Wildcard(_)]) {
+        return Ok(None);
+    }
+    let stored = table.present().filter(|(_, column)| column.generated.is_none());
+    let item = |name: &str| {
+        ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(ast::Ident::with_quote('"', name)))
+    };
+    select.projection = stored.map(|(_, column)| item(&column.name)).collect();
+    Ok(Some(shorter))
 }
 
 /// Writes the rows of a result in a format.

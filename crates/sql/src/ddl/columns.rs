@@ -9,8 +9,9 @@ use super::create::{Given, column_def, column_type};
 use super::index::remove_index;
 use super::rows::{Move, check_rows, has_rows, refuse_nulls, rewrite};
 use super::stored::{foreign_type, stored};
-use super::{Ddl, comments, constraints, foreign_keys, sequences, views};
+use super::{Ddl, comments, constraints, foreign_keys, generated, sequences, views};
 use crate::bind::{self, Binder};
+use crate::carried;
 use crate::cast;
 use crate::catalog::Table;
 use crate::clauses;
@@ -58,8 +59,10 @@ pub(super) async fn add(
     let old = table.clone();
     let at = table.columns.len();
     table.columns.push(column.clone());
+    generated::check(table, at, def, &cx.types)?;
+    table.bind_stored()?;
     let default = Binder::new(&[]).defaults(table)?.pop().unwrap_or(Expr::Const(Datum::Null));
-    if given.is_some() || default.is_volatile() {
+    if given.is_some() || default.is_volatile() || column.generated.is_some() {
         if let Some(Given { identity, options }) = given {
             sequences::give(cx, table, at, identity, &options).await?;
         }
@@ -123,11 +126,21 @@ pub(super) async fn alter(
     }
     let is_part = |index: &Index| index.columns.iter().any(|part| part.column() == Some(column));
     match op {
+        AlterColumnOperation::SetDefault { value }
+            if carried::drops_expression(value).is_some() =>
+        {
+            let if_exists = carried::drops_expression(value) == Some(true);
+            generated::drop_expression(table, column, if_exists)?;
+        }
         AlterColumnOperation::SetDefault { value } => {
+            generated::refuse_default(table, column, false)?;
             let text = stored(cx, value).await?;
             table.columns[column].default = Some(text);
         }
-        AlterColumnOperation::DropDefault => table.columns[column].default = None,
+        AlterColumnOperation::DropDefault => {
+            generated::refuse_default(table, column, true)?;
+            table.columns[column].default = None;
+        }
         AlterColumnOperation::DropNotNull if table.primary.as_ref().is_some_and(is_part) => {
             let message = format!("column \"{name}\" is in a primary key");
             return Err(SqlError::new(state::INVALID_TABLE, message));
@@ -139,6 +152,7 @@ pub(super) async fn alter(
         }
         AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
             let ty = column_type(cx, data_type)?;
+            generated::refuse_type(table, column, using.is_some())?;
             if ty != table.columns[column].ty || using.is_some() {
                 let refused = "cannot alter type of a column used by a view or rule";
                 views::refuse_changed(cx, table, column, refused).await?;
@@ -183,9 +197,19 @@ async fn set_type(
         let message = "identity column type must be smallint, integer, or bigint";
         return Err(SqlError::new(state::INVALID_PARAMETER, message));
     }
+    if using.is_none() && !cast::is_assignable(def.ty, ty) {
+        let (name, shown) = (&def.name, ty.name());
+        let message = format!("column \"{name}\" cannot be cast automatically to type {shown}");
+        let error = SqlError::new(state::TYPE_MISMATCH, message);
+        return Err(match &def.generated {
+            Some(_) => error,
+            None => error.hint(format!("You might need to specify \"USING {name}::{shown}\".")),
+        });
+    }
     keep_literals(table, column, ty)?;
     table.columns[column].ty = ty;
-    table.bind_stored()?;
+    let bound = table.bind_stored();
+    bound.map_err(|error| generated::not_of_type(error, table, column, ty))?;
     foreign_keys::check_types(cx, table, column).await?;
     if def.identity.is_some() {
         sequences::set_type(cx, table, column, ty).await?;
@@ -218,12 +242,6 @@ async fn set_type(
             }
             binder.coerce(bound, ty, false)?
         }
-        None if !cast::is_assignable(def.ty, ty) => {
-            let (name, shown) = (&def.name, ty.name());
-            let message = format!("column \"{name}\" cannot be cast automatically to type {shown}");
-            return Err(SqlError::new(state::TYPE_MISMATCH, message)
-                .hint(format!("You might need to specify \"USING {name}::{shown}\".")));
-        }
         None => Expr::Cast(Box::new(Expr::Column(column)), ty, false),
     };
     if value.has_subquery() {
@@ -240,7 +258,7 @@ async fn set_type(
     foreign_keys::check_column(cx, table, column).await
 }
 
-/// Renames a column, also in the texts of indexes and constraints.
+/// Renames a column, also in the texts of generated columns, indexes and constraints.
 pub(super) async fn rename(
     cx: &mut Ddl<'_>,
     table: &mut Table,
@@ -257,7 +275,9 @@ pub(super) async fn rename(
     let before = table.columns[column].name.clone();
     let indexes = table.indexes.iter_mut();
     let texts = indexes.flat_map(|index| index.expressions.iter_mut().chain(&mut index.predicate));
-    for text in texts.chain(table.checks.iter_mut().map(|check| &mut check.text)) {
+    let generated = table.columns.iter_mut().filter_map(|column| column.generated.as_mut());
+    let checks = table.checks.iter_mut().map(|check| &mut check.text);
+    for text in texts.chain(checks).chain(generated) {
         *text = renamed(text, &before, new)?;
     }
     table.columns[column].name = name;
@@ -273,8 +293,8 @@ fn stored_name(name: &str) -> ast::Ident {
     }
 }
 
-/// Before a column has another type: gives its default, if that is a quoted literal, the type that
-/// it has now. Fails with 0A000 if an index or a check compares the column with such a literal,
+/// Before a column has another type: gives its default, or the expression that it is generated by,
+/// if that is a quoted literal, the type that it has now. Fails with 0A000 if an index or a check compares the column with such a literal,
 /// which would be read as another value.
 fn keep_literals(table: &mut Table, column: usize, to: Type) -> Result<(), SqlError> {
     let from = table.columns[column].ty;
@@ -282,10 +302,12 @@ fn keep_literals(table: &mut Table, column: usize, to: Type) -> Result<(), SqlEr
     if from.base() == to.base() || (from.is_text() && to.is_text()) || is_label {
         return Ok(());
     }
-    if let Some(text) = &mut table.columns[column].default
-        && matches!(parse::expression(text)?, ast::Expr::Value(value) if is_quoted(&value.value))
-    {
-        *text = format!("CAST({text} AS {from})");
+    let def = &mut table.columns[column];
+    for text in def.default.iter_mut().chain(&mut def.generated) {
+        let expr = parse::expression(text)?;
+        if matches!(expr, ast::Expr::Value(value) if is_quoted(&value.value)) {
+            *text = format!("CAST({text} AS {from})");
+        }
     }
     let indexes = table.indexes.iter().filter(|index| index.computes_from(column));
     let of_indexes = indexes.flat_map(|index| {
@@ -349,8 +371,9 @@ pub(super) async fn drop(
         }
         Err(error) => return Err(error),
     };
+    let what = format!("column {} of table {}", table.columns[column].name, table.name);
+    generated::drop_computed(cx, table, column, &what, cascade).await?;
     let old = table.clone();
-    let what = format!("column {} of table {}", old.columns[column].name, old.name);
     let uses = |index: &Index| index.uses(column);
     views::drop_users(cx, table, column, cascade).await?;
     while let Some(at) = table.foreign.iter().position(|it| it.columns.contains(&(column as u32))) {

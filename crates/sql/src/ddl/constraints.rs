@@ -156,10 +156,15 @@ pub(super) async fn add_check(
     check.bind(&table.columns_alone())?;
     check.name = name.unwrap_or_else(|| check_name(table, &check.columns()));
     comments::forget_parts(cx, table.id, &check.name).await?;
-    // Checks are made in the order of their names.
+    Ok(insert_check(table, check))
+}
+
+/// Adds a constraint among those of a table, which are checked in the order of their names. Returns
+/// its number.
+pub(super) fn insert_check(table: &mut Table, check: Check) -> usize {
     let at = table.checks.partition_point(|other| other.name < check.name);
     table.checks.insert(at, check);
-    Ok(at)
+    at
 }
 
 fn missing(table: &Table, name: &str) -> SqlError {

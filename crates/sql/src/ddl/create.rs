@@ -1,12 +1,17 @@
 //! CREATE TABLE: columns and keys.
 
 use super::index::{add_index, parts};
+use super::like::model;
 use super::stored::stored;
-use super::{Ddl, comments, constraints, duplicate, foreign_keys, free_name, sequences, users};
+use super::{
+    Ddl, comments, constraints, duplicate, foreign_keys, free_name, generated, sequences, users,
+};
 use crate::bind::Binder;
-use crate::catalog::{self, ColumnDef, Identity, Table};
+use crate::catalog::{self, ColumnDef, Comments, Identity, Table};
+use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
+use crate::like::{self, Like};
 use crate::names;
 use crate::sequence::{self, Options};
 use crate::types::Type;
@@ -15,6 +20,7 @@ use sqlparser::ast::{self, ColumnOption, DataType, TableConstraint};
 pub(super) async fn create_table(
     cx: &mut Ddl<'_>,
     create: &ast::CreateTable,
+    likes: &[Like],
 ) -> Result<(), SqlError> {
     let name = names::relation(&create.name)?;
     let schema = cx.place(&name).await?;
@@ -26,12 +32,26 @@ pub(super) async fn create_table(
         cx.skip_existing(&name);
         return Ok(());
     }
-    let (mut columns, mut given) = (Vec::new(), Vec::new());
+    let (mut columns, mut given, mut defs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rest, mut models) = (likes.iter(), Vec::new());
     for def in &create.columns {
-        let (column, takes) = column_def(cx, def, &name).await?;
-        given.push(takes);
-        columns.push(column);
+        if like::stands_for_one(def)
+            && let Some(one) = rest.next()
+        {
+            let model = model(cx, one).await?;
+            for (column, takes) in model.columns(cx).await? {
+                columns.push(column);
+                given.push(takes);
+            }
+            models.push(model);
+        } else {
+            let (column, takes) = column_def(cx, def, &name).await?;
+            defs.push((columns.len(), def));
+            columns.push(column);
+            given.push(takes);
+        }
     }
+    clauses::check_columns(columns.len())?;
     for (at, column) in columns.iter().enumerate() {
         if columns[..at].iter().any(|other| other.name == column.name) {
             let message = format!("column \"{}\" specified more than once", column.name);
@@ -48,8 +68,12 @@ pub(super) async fn create_table(
         }
     }
     Binder::new(&[]).defaults(&table)?;
-    for (at, def) in create.columns.iter().enumerate() {
-        let part = || vec![IndexPart { column: at as u32, descending: false }];
+    for (at, def) in &defs {
+        generated::check(&table, *at, def, &cx.types)?;
+    }
+    table.bind_stored()?;
+    for (at, def) in &defs {
+        let part = || vec![IndexPart { column: *at as u32, descending: false }];
         for option in &def.options {
             let named = option.name.as_ref().map(names::fold);
             match &option.option {
@@ -61,44 +85,62 @@ pub(super) async fn create_table(
             }
         }
     }
-    for def in &create.columns {
+    for (_, def) in &defs {
         for (name, expr) in constraints::checks_of_column(def) {
             constraints::add_check(cx, &mut table, name, expr, true).await?;
         }
     }
-    let mut constraints: Vec<_> = create.constraints.iter().collect();
+    for constraint in &create.constraints {
+        add_constraint(cx, &mut table, constraint).await?;
+    }
+    let mut comments = Comments::default();
+    for model in &models {
+        model.finish(cx, &mut table, &mut comments).await?;
+    }
+    if comments != Comments::default() {
+        catalog::put_comments(cx.txn, id, &comments)?;
+    }
     // They may refer to the table's own keys.
-    constraints.sort_by_key(|it| matches!(it, TableConstraint::ForeignKey(_)));
-    for constraint in constraints {
-        match constraint {
-            TableConstraint::ForeignKey(foreign) => {
-                let name = foreign.name.as_ref().map(names::fold);
-                foreign_keys::add_foreign(cx, &mut table, foreign, name, None, true).await?;
-            }
-            TableConstraint::Check(check) => {
-                let name = check.name.as_ref().map(names::fold);
-                constraints::add_check(cx, &mut table, name, &check.expr, true).await?;
-            }
-            TableConstraint::PrimaryKey(key) => {
-                let parts = parts(&table, &key.columns)?;
-                set_primary(cx, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
-            }
-            TableConstraint::Unique(key) => {
-                let parts = parts(&table, &key.columns)?;
-                let name = key.name.as_ref().map(names::fold);
-                add_unique(cx, &mut table, parts, name).await?;
-            }
-            other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
+    for constraint in &create.constraints {
+        if let TableConstraint::ForeignKey(foreign) = constraint {
+            let name = foreign.name.as_ref().map(names::fold);
+            foreign_keys::add_foreign(cx, &mut table, foreign, name, None, true).await?;
         }
     }
-    for (at, def) in create.columns.iter().enumerate() {
+    for (at, def) in &defs {
         for (name, foreign) in constraints::references_of_column(def) {
-            foreign_keys::add_foreign(cx, &mut table, foreign, name, Some(at), true).await?;
+            foreign_keys::add_foreign(cx, &mut table, foreign, name, Some(*at), true).await?;
         }
     }
     table.settle();
     users::settle_types(cx, table.id, &[], &table.enumerations())?;
     catalog::put_table(cx.txn, table)
+}
+
+/// Declares a constraint of a new table, other than a foreign key.
+async fn add_constraint(
+    cx: &mut Ddl<'_>,
+    table: &mut Table,
+    constraint: &TableConstraint,
+) -> Result<(), SqlError> {
+    match constraint {
+        TableConstraint::ForeignKey(_) => {}
+        TableConstraint::Check(check) => {
+            let name = check.name.as_ref().map(names::fold);
+            constraints::add_check(cx, table, name, &check.expr, true).await?;
+        }
+        TableConstraint::PrimaryKey(key) => {
+            let parts = parts(table, &key.columns)?;
+            set_primary(cx, table, parts, key.name.as_ref().map(names::fold)).await?;
+        }
+        TableConstraint::Unique(key) => {
+            let parts = parts(table, &key.columns)?;
+            let name = key.name.as_ref().map(names::fold);
+            add_unique(cx, table, parts, name).await?;
+        }
+        other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
+    }
+    Ok(())
 }
 
 /// The sequence that a new column takes its values from.
@@ -132,6 +174,9 @@ pub(super) fn column_type(cx: &Ddl<'_>, data_type: &ast::DataType) -> Result<Typ
     }
 }
 
+const BOTH_DEFAULT: &str = "both default and generation expression specified";
+const BOTH_IDENTITY: &str = "both identity and generation expression specified";
+
 /// Returns a column, and the sequence that it is to get.
 pub(super) async fn column_def(
     cx: &mut Ddl<'_>,
@@ -155,16 +200,34 @@ pub(super) async fn column_def(
             ColumnOption::Default(_) if given.is_some() || column.default.is_some() => {
                 return Err(wrong(&column, "multiple default values specified"));
             }
+            ColumnOption::Default(_) if column.generated.is_some() => {
+                return Err(wrong(&column, BOTH_DEFAULT));
+            }
             ColumnOption::Default(expr) => column.default = Some(stored(cx, expr).await?),
             ColumnOption::DialectSpecific(tokens) => {
                 if column.default.is_some() || serial.is_some() {
                     return Err(wrong(&column, "both default and identity specified"));
+                }
+                if column.generated.is_some() {
+                    return Err(wrong(&column, BOTH_IDENTITY));
                 }
                 if given.is_some() {
                     return Err(wrong(&column, "multiple identity specifications"));
                 }
                 let (always, options) = sequence::identity(tokens)?;
                 given = Some(Given { identity: Some(sequences::kind(always)), options });
+            }
+            ColumnOption::Generated { generation_expr: Some(expr), .. } => {
+                let what = match &given {
+                    _ if column.generated.is_some() => "multiple generation clauses specified",
+                    Some(Given { identity: Some(_), .. }) => BOTH_IDENTITY,
+                    given if given.is_some() || column.default.is_some() => BOTH_DEFAULT,
+                    _ => {
+                        column.generated = Some(generated::text(expr, &cx.types));
+                        continue;
+                    }
+                };
+                return Err(wrong(&column, what));
             }
             ColumnOption::Null
             | ColumnOption::Unique(_)
@@ -175,7 +238,9 @@ pub(super) async fn column_def(
         }
     }
     let takes_null = |def: &ast::ColumnOptionDef| matches!(def.option, ColumnOption::Null);
-    if given.is_some() && def.options.iter().any(takes_null) {
+    let rejects_null = |def: &ast::ColumnOptionDef| matches!(def.option, ColumnOption::NotNull);
+    let is_not_null = given.is_some() || def.options.iter().any(rejects_null);
+    if is_not_null && def.options.iter().any(takes_null) {
         return Err(wrong(&column, "conflicting NULL/NOT NULL declarations"));
     }
     column.not_null |= given.is_some();

@@ -1,7 +1,7 @@
 //! ADD and DROP of foreign keys, and their part in ALTER TYPE, TRUNCATE and DROP TABLE.
 
 use super::rows::all_rows;
-use super::{Ddl, change, comments, constraints, depended_on, open};
+use super::{Ddl, change, comments, constraints, depended_on, generated, open};
 use crate::cast;
 use crate::catalog::{self, Table};
 use crate::constraint::{Action, ForeignKey, Obligation, Obligations, Written, check_all};
@@ -149,6 +149,7 @@ pub(super) async fn add_foreign(
         is_validated,
     };
     comments::forget_parts(cx, table.id, &foreign.name).await?;
+    generated::refuse_actions(table, &foreign)?;
     // Foreign keys are checked in the order of their names.
     let at = table.foreign.partition_point(|other| other.name < foreign.name);
     table.foreign.insert(at, foreign);

@@ -80,13 +80,15 @@ pub(super) async fn add_index(
     table.bind_stored()
 }
 
-/// Returns the name for an index: an expression counts as its function, or as `expr`.
+/// Returns the name for an index, with those of all its columns: an expression counts as its
+/// function, or as `expr`.
 pub(super) fn index_name(table: &Table, index: &Index, suffix: &str) -> String {
     let name = |part: &IndexPart| match part.column() {
         Some(column) => table.columns[column].name.clone(),
         None => index.call_of(table, *part).unwrap_or("expr").to_lowercase(),
     };
-    let columns: Vec<String> = index.columns.iter().map(name).collect();
+    let mut columns: Vec<String> = index.columns.iter().map(name).collect();
+    columns.extend(index.included.iter().map(|at| table.columns[*at as usize].name.clone()));
     format!("{}_{}_{suffix}", table.name, columns.join("_"))
 }
 

@@ -11,8 +11,10 @@ mod comments;
 mod constraints;
 mod create;
 mod foreign_keys;
+mod generated;
 mod index;
 mod labels;
+mod like;
 mod owner;
 mod rows;
 mod schemas;
@@ -207,7 +209,7 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
     Ok(match &source.statement {
         Statement::CreateTable(create) => {
             clauses::create_table(create)?;
-            create_table(cx, create).await?;
+            create_table(cx, create, &source.likes).await?;
             "CREATE TABLE".into()
         }
         Statement::CreateView(create) => {

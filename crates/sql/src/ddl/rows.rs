@@ -49,6 +49,9 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
     });
     let mut unchecked = new.clone();
     unchecked.checks.clear();
+    // Columns that are there keep their values.
+    unchecked.generated.clear();
+    let complete = new;
     let new = &unchecked;
     let mut cursor = all_rows(cx.txn, old);
     let wanted = vec![true; old.columns.len()];
@@ -65,7 +68,9 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
                 let values = effects::evaluate(std::slice::from_ref(value), &row, &scope, cx.txn);
                 row.splice(*column..=*column, values.await?);
             }
+            let before = row.len();
             row.extend(missing);
+            complete.generate_from(before, &mut row)?;
             if let Some(column) = new
                 .columns
                 .iter()
@@ -84,7 +89,8 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
                 }
             }
             let (chunk, highest) = bulk.chunk().await?;
-            let clash = write::insert_above(chunk, new, &row, cx.row_number, Some(highest)).await?;
+            let clash =
+                write::insert_above(chunk, new, &mut row, cx.row_number, Some(highest)).await?;
             bulk.wrote(&row).await?;
             if let Some(clash) = clash {
                 let index = clash.index.map(|at| &new.indexes[at]).or(new.primary.as_ref());

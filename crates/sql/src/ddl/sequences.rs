@@ -416,7 +416,7 @@ fn not_in_state(table: &Table, column: usize, what: &str) -> SqlError {
 }
 
 /// Returns the sequence of an identity column.
-async fn identity_of(
+pub(super) async fn identity_of(
     cx: &mut Ddl<'_>,
     table: &Table,
     column: usize,
@@ -451,7 +451,7 @@ async fn alter_identity(
             if def.identity.is_some() {
                 return Err(not_in_state(&table, column, "is already an identity column"));
             }
-            if def.default.is_some() {
+            if def.default.is_some() || def.generated.is_some() {
                 return Err(not_in_state(&table, column, "already has a default value"));
             }
             give(cx, &mut table, column, Some(kind(*always)), options).await?;

@@ -243,12 +243,14 @@ fn rename_in(table: &mut Table, before: &str, after: &str) -> Result<(), SqlErro
         });
         Ok(expr.to_string())
     };
-    let defaults = table.columns.iter_mut().filter_map(|column| column.default.as_mut());
+    let columns = table.columns.iter_mut();
+    let of_columns =
+        columns.flat_map(|column| column.default.iter_mut().chain(&mut column.generated));
     let checks = table.checks.iter_mut().map(|check| &mut check.text);
     let indexes = table.indexes.iter_mut();
     let of_indexes =
         indexes.flat_map(|index| index.expressions.iter_mut().chain(&mut index.predicate));
-    for text in defaults.chain(checks).chain(of_indexes) {
+    for text in of_columns.chain(checks).chain(of_indexes) {
         *text = renamed(text)?;
     }
     Ok(())
@@ -339,7 +341,8 @@ async fn drop_uses(cx: &mut Ddl<'_>, user: &Object, ty: Enum) -> Result<(), SqlE
             for name in names {
                 cx.cascaded.push(format!("column {name} of table {}", before.name));
                 let ident = Ident::with_quote('"', name);
-                columns::drop(cx, &mut after, &ident, false, true).await?;
+                // A generated column may have gone with another one.
+                columns::drop(cx, &mut after, &ident, true, true).await?;
                 after.settle();
             }
             views::check_readers(cx, &before, &after).await?;

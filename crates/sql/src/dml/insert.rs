@@ -161,13 +161,13 @@ impl Insert {
     async fn insert(
         &self,
         txn: &mut dyn Transaction,
-        row: Vec<Datum>,
+        mut row: Vec<Datum>,
         computed: Vec<Datum>,
         running: &mut Running<'_>,
     ) -> Result<(), SqlError> {
         let table = &*self.table;
         let mut own = *running.row_number;
-        let Some(clash) = write::insert(txn, table, &row, running.row_number).await? else {
+        let Some(clash) = write::insert(txn, table, &mut row, running.row_number).await? else {
             if let Some(references) = &mut running.references {
                 references.wrote(&self.table, None, &row)?;
             }
@@ -210,6 +210,7 @@ impl Insert {
                 for (column, value) in columns.iter().zip(made) {
                     new[*column] = value;
                 }
+                table.generate_after(columns, &mut new)?;
                 write::update(txn, table, &clash.key, &old, &new).await?;
                 if let Some(references) = &mut running.references {
                     references.wrote(&self.table, Some(&old), &new)?;

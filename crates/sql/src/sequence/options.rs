@@ -48,6 +48,25 @@ fn limits(ty: Type, increment: i64) -> Result<(i64, i64), SqlError> {
     Ok(if increment > 0 { (1, most) } else { (least, -1) })
 }
 
+impl Options {
+    /// Returns the options of a sequence that is to be like another one.
+    pub(crate) fn of(sequence: &Sequence) -> Options {
+        Options {
+            ty: Some(sequence.ty),
+            increment: Some(sequence.increment),
+            min: Some(Some(sequence.min)),
+            max: Some(Some(sequence.max)),
+            start: Some(sequence.start),
+            restart: None,
+            cache: Some(sequence.cache),
+            cycle: Some(sequence.cycle),
+            owned_by: None,
+            name: None,
+            reversed: sequence.reversed,
+        }
+    }
+}
+
 impl Sequence {
     /// Creates a sequence. `ty` is that of its values unless the options give one.
     pub(crate) fn new(

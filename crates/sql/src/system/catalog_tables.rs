@@ -133,7 +133,8 @@ fn am(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn attrdef(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for (at, column) in table.columns.iter().enumerate() {
-            if let Some(default) = default_of(context.catalog, column) {
+            let default = default_of(context.catalog, column);
+            if let Some(default) = default.or_else(|| column.generated.clone()) {
                 out.row(&[
                     ("oid", default_id(table.id, at).into()),
                     ("adrelid", table.id.into()),
@@ -189,6 +190,8 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         Some(Identity::ByDefault) => "d",
         None => "",
     };
+    let is_generated = column.generated.is_some();
+    let has_default = is_generated || column.default.is_some() && column.identity.is_none();
     out.row(&[
         ("attrelid", relation.into()),
         ("attname", column.name.as_str().into()),
@@ -204,8 +207,9 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ("attalign", "i".into()),
         ("attstorage", storage(column.ty.oid(), column.ty.length().into()).into()),
         ("attnotnull", (own && column.not_null).into()),
-        ("atthasdef", (own && column.default.is_some() && column.identity.is_none()).into()),
+        ("atthasdef", (own && has_default).into()),
         ("attidentity", identity.into()),
+        ("attgenerated", if own && is_generated { "s" } else { "" }.into()),
         ("attislocal", true.into()),
         ("attcollation", if column.ty.is_text() { DEFAULT_COLLATION.into() } else { 0.into() }),
     ]);

@@ -104,6 +104,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::Enum(_) => "USER-DEFINED",
                 ty => ty.name(),
             };
+            let is_generated = column.generated.is_some();
             let own = column.ty.enumeration();
             let udt_schema = own.map_or(PG_CATALOG, |ty| ty.descriptor().schema);
             let identity = column.identity.and_then(|_| {
@@ -139,7 +140,8 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("identity_maximum", number(&|it| it.max).into()),
                 ("identity_minimum", number(&|it| it.min).into()),
                 ("identity_cycle", identity.is_some_and(|it| it.cycle).into()),
-                ("is_generated", "NEVER".into()),
+                ("is_generated", if is_generated { "ALWAYS" } else { "NEVER" }.into()),
+                ("generation_expression", column.generated.clone().into()),
                 ("is_updatable", is_updatable.into()),
             ]);
         }

@@ -5,6 +5,7 @@ use crate::error::SqlError;
 use crate::names;
 use crate::parse::is_word;
 use crate::system::quoted;
+use crate::table_command;
 use sqlparser::ast::ObjectName;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
@@ -28,7 +29,21 @@ pub(crate) fn cut_text(tokens: &[TokenWithSpan], sql: &str) -> Option<String> {
     });
     let start = place(sql, behind?.span.end)?;
     let end = place(sql, tokens.last()?.span.end)?;
-    Some(sql.get(start..end)?.trim().to_owned())
+    // The commands TABLE are spelled out, so that the text has each `*`.
+    let (mut text, mut written) = (String::new(), start);
+    let is_long = |token: &&TokenWithSpan| {
+        token.token == Token::Mul && token.span.end.column > token.span.start.column + 1
+    };
+    for token in tokens.iter().filter(is_long) {
+        let (from, to) = (place(sql, token.span.start)?, place(sql, token.span.end)?);
+        if from >= written && sql.get(from..to)?.eq_ignore_ascii_case("table") {
+            text.push_str(sql.get(written..from)?);
+            text.push_str(table_command::SPELLED);
+            written = to;
+        }
+    }
+    text.push_str(sql.get(written..end)?);
+    Some(text.trim().to_owned())
 }
 
 /// Returns the offset of a place in a text, in bytes.

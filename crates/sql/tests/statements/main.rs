@@ -4,6 +4,7 @@
 mod common;
 mod constraints;
 mod enums;
+mod generated;
 mod sequences;
 
 use common::{prepared, run, session, session_of};
