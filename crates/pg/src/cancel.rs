@@ -6,10 +6,12 @@
 //! nothing. A running statement listens while it computes; a request that arrives while a part of
 //! its result is written is kept for the next part.
 
+use crate::connection::shutting_down;
 use crate::link::End;
 use crate::presence::Presence;
 use crate::run::{self, Interruption};
 use meridian_sql::Watch;
+use meridian_sql::system::Backend;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,6 +45,8 @@ struct Progress {
     limits: Option<Limits>,
     /// True from the start of a statement until its last response is written.
     is_running: bool,
+    /// True if the connection is to end (`pg_terminate_backend`).
+    is_terminated: bool,
     /// True if a request has come while a part of the result was written.
     is_kept: bool,
 }
@@ -84,11 +88,20 @@ impl Running {
         self.progress.lock().limits.as_ref().is_some_and(|limits| limits.is_cancelled)
     }
 
+    /// True if the connection is to end.
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.progress.lock().is_terminated
+    }
+
     /// Returns what ends the statement that listens, if it is to end; as an error, the end of its
     /// connection.
     pub(crate) fn due(&self) -> Option<Result<Interruption, End>> {
         let mut progress = self.progress.lock();
+        let is_terminated = progress.is_terminated;
         let limits = progress.limits.as_mut()?;
+        if is_terminated {
+            return Some(Err(shutting_down()));
+        }
         if limits.is_cancelled {
             return Some(Ok(Interruption::Cancelled));
         }
@@ -112,6 +125,17 @@ impl Running {
         }
         drop(progress);
         self.cancelled.notify_waiters();
+    }
+}
+
+impl Backend for Running {
+    fn cancel(&self) {
+        Running::cancel(self);
+    }
+
+    fn terminate(&self) {
+        self.progress.lock().is_terminated = true;
+        Running::cancel(self);
     }
 }
 

@@ -63,7 +63,11 @@ async fn converse(link: &mut Link, state: &Arc<ServerState>) -> End {
     let opened = tokio::time::timeout(state.options.opening_timeout, open(link, state)).await;
     let refused = match opened {
         Ok(Ok(Some(startup))) => match startup.enter(link, state).await {
-            Ok(mut wire) => return wire.run(link).await,
+            Ok(mut wire) => {
+                let end = wire.run(link).await;
+                wire.end().await;
+                return end;
+            }
             Err(end) => end,
         },
         Ok(Ok(None)) => return End::Closed,
@@ -227,6 +231,7 @@ impl Startup {
         }
         let entry = state.registry.enter(secret(), link.presence());
         session.introduce(entry.process, link.peer(), now_us());
+        session.set_backend(entry.running.clone());
         let mut wire = Wire::new(session, state.clone(), entry, place);
         wire.greet(link, &refused);
         Ok(wire)

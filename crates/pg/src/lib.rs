@@ -26,6 +26,7 @@ mod cancel;
 mod connection;
 mod counters;
 mod frontend;
+mod keeper;
 mod link;
 mod presence;
 mod result;

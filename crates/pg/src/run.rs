@@ -9,6 +9,7 @@
 //! [`due`]: crate::cancel::Running::due
 
 use crate::cancel::Entry;
+use crate::connection::shutting_down;
 use crate::link::{End, Link};
 use crate::wire::Came;
 use meridian_sql::SqlError;
@@ -121,7 +122,7 @@ where
         None => entry.running.due().unwrap_or(Err(End::Closed)).map(Err),
     };
     if entry.running.is_cancelled() {
-        return Ok(Err(Interruption::Cancelled));
+        return cancelled_of(entry);
     }
     if let Some(answer) = once(future.as_mut()).await {
         return came(answer);
@@ -132,9 +133,17 @@ where
     tokio::select! {
         biased;
         answer = future => came(answer),
-        () = cancelled => Ok(Err(Interruption::Cancelled)),
+        () = cancelled => cancelled_of(entry),
         () = limits.expired() => Ok(Err(Interruption::TimedOut)),
         end = link.gone() => Err(end),
+    }
+}
+
+/// Returns what a request ends: the statement, or the connection.
+fn cancelled_of<T>(entry: &Entry) -> Result<Came<T>, End> {
+    match entry.running.is_terminated() {
+        true => Err(shutting_down()),
+        false => Ok(Err(Interruption::Cancelled)),
     }
 }
 

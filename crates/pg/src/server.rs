@@ -4,6 +4,7 @@ use crate::analyst;
 use crate::cancel::Registry;
 use crate::connection;
 use crate::counters::{Counters, count};
+use crate::keeper;
 use futures::future::BoxFuture;
 use meridian_sql::Engine;
 use std::future::Future;
@@ -161,6 +162,8 @@ impl Server {
         let mut connections = JoinSet::new();
         let mut analyst = JoinSet::new(); // It ends with the server.
         analyst.spawn(analyst::run(state.databases.clone()));
+        let mut keeper = JoinSet::new();
+        keeper.spawn(keeper::run(state.databases.clone()));
         let mut shutdown = pin!(shutdown);
         loop {
             tokio::select! {

@@ -141,12 +141,23 @@ impl Wire {
                     }
                 }
             }
+            if self.session.owes()
+                && let Err(end) =
+                    run::uninterrupted(link, &self.entry, || self.session.settle()).await
+            {
+                return end;
+            }
             if link.answers.len() > OUTPUT_BYTES
                 && let Err(end) = link.flush().await
             {
                 return end;
             }
         }
+    }
+
+    /// Ends the session.
+    pub(crate) async fn end(&mut self) {
+        self.session.end().await;
     }
 
     /// Sends the responses that the client waits for, then waits for the client.
@@ -166,6 +177,16 @@ impl Wire {
                 None => std::future::pending().await,
             }
         };
+        let running = &self.entry.running;
+        let terminated = async {
+            loop {
+                let told = running.cancelled.notified();
+                if running.is_terminated() {
+                    break;
+                }
+                told.await;
+            }
+        };
         let limits = Limits::of(&self.entry, self.deadline);
         let interrupted = async {
             if copying { limits.interrupted().await } else { std::future::pending().await }
@@ -174,6 +195,7 @@ impl Wire {
             biased;
             received = link.receive() => return Ok(received?),
             () = stops(&mut self.stopping) => return Err(shutting_down().into()),
+            () = terminated => return Err(shutting_down().into()),
             () = idle => {
                 count(&self.state.counters.timeouts_total);
                 let why = "terminating connection due to idle-in-transaction timeout";

@@ -8,6 +8,7 @@ use meridian_sql::Engine;
 use meridian_txn::{Begin, Database, Failure, Future, IsolationLevel, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// A database whose transactions cannot begin.
 struct Broken;
@@ -15,6 +16,11 @@ struct Broken;
 impl Database for Broken {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
+    }
+
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        let _ = time;
+        Box::pin(std::future::ready(()))
     }
 
     fn begin(&self, _: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {

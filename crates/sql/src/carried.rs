@@ -1,10 +1,12 @@
-//! Clauses that the parser does not know: EXCLUDE of a window's frame, GROUP BY DISTINCT, and DROP
-//! EXPRESSION of a column.
+//! Clauses that the parser does not know: EXCLUDE of a window's frame, GROUP BY DISTINCT, DROP
+//! EXPRESSION of a column, and FOR NO KEY UPDATE, FOR KEY SHARE and their lists of names.
 //!
 //! Before a statement is parsed, such a clause is cut off, and a name carries it: that of the
-//! window, one before the keys, or one as the column's default. No name in a text contains the
-//! separator. The clause is taken from there when it is bound.
+//! window, one before the keys, one as the column's default, or one before a name behind OF. No
+//! name in a text contains the separator. The binder takes the clause from there. A clause of locks
+//! with several names becomes a clause for each, which means the same.
 
+use crate::bind::Strength;
 use crate::parse::is_word;
 use crate::window::Exclude;
 use sqlparser::ast;
@@ -17,6 +19,10 @@ const SEPARATOR: char = '\0';
 const DISTINCT: &str = "\0distinct";
 /// The names that carry DROP EXPRESSION, and that with IF EXISTS.
 const DROP_EXPRESSION: [&str; 2] = ["\0drop expression", "\0drop expression if exists"];
+
+/// The names that carry a strength of locks.
+const NO_KEY_UPDATE: &str = "\0no key update";
+const KEY_SHARE: &str = "\0key share";
 
 /// Returns the clause behind EXCLUDE, and the number of its words.
 fn clause(tokens: &[TokenWithSpan]) -> Option<(&'static str, usize)> {
@@ -99,6 +105,7 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
         }
         at += 1;
     }
+    cut_locks(tokens);
     at = 0;
     while at < tokens.len() {
         if is_word(&tokens[at], "exclude")
@@ -123,6 +130,94 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
             at = open + 1;
         }
         at += 1;
+    }
+}
+
+/// Cuts the strengths and the lists of names from clauses of locks.
+fn cut_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 1 < tokens.len() {
+        let starts = |words: &[&str]| {
+            let behind = tokens[at..].iter();
+            tokens.len() >= at + words.len()
+                && words.iter().zip(behind).all(|(word, token)| is_word(token, word))
+        };
+        let (carried, lock, length) = match () {
+            () if starts(&["for", "no", "key", "update"]) => (Some(NO_KEY_UPDATE), "update", 4),
+            () if starts(&["for", "key", "share"]) => (Some(KEY_SHARE), "share", 3),
+            () if starts(&["for", "update", "of"]) => (None, "update", 2),
+            () if starts(&["for", "share", "of"]) => (None, "share", 2),
+            () => {
+                at += 1;
+                continue;
+            }
+        };
+        let span = tokens[at].span;
+        let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| is_word(token, word));
+        // The names: each with its parts and the dots between them.
+        let (mut end, mut names) = (at + length, Vec::new());
+        if is(end, "of") {
+            let mut first = end + 1;
+            loop {
+                let length = tokens.iter().skip(first).take_while(|token| {
+                    matches!(token.token, Token::Word(_) | Token::Period)
+                        && !is_word(token, "nowait")
+                        && !is_word(token, "skip")
+                        && !is_word(token, "for")
+                        && !is_word(token, "limit")
+                        && !is_word(token, "offset")
+                        && !is_word(token, "fetch")
+                });
+                end = first + length.count();
+                names.push(tokens[first..end].to_vec());
+                let goes_on = tokens.get(end).is_some_and(|token| token.token == Token::Comma);
+                if !goes_on {
+                    break;
+                }
+                first = end + 1;
+            }
+        }
+        let action = match () {
+            () if is(end, "nowait") => 1,
+            () if is(end, "skip") && is(end + 1, "locked") => 2,
+            () => 0,
+        };
+        if names.iter().any(Vec::is_empty) || (carried.is_none() && names.len() < 2) {
+            // The parser knows it, or reports it.
+            at = end.max(at + 1);
+            continue;
+        }
+        let action = tokens[end..end + action].to_vec();
+        let word = |word: &str| TokenWithSpan::new(Token::make_keyword(word), span);
+        let mut clauses = Vec::new();
+        if names.is_empty() {
+            names.push(Vec::new());
+        }
+        for name in names {
+            clauses.extend([word("for"), word(lock), word("of")]);
+            if let Some(carried) = carried {
+                clauses.push(carrier(carried.to_owned(), span));
+                if !name.is_empty() {
+                    clauses.push(TokenWithSpan::new(Token::Period, span));
+                }
+            }
+            clauses.extend(name);
+            clauses.extend(action.iter().cloned());
+        }
+        let length = clauses.len();
+        tokens.splice(at..end + action.len(), clauses);
+        at += length;
+    }
+}
+
+/// Returns the strength that the names behind OF carry, and the names themselves.
+pub(crate) fn strength(of: Option<&ast::ObjectName>) -> (Option<Strength>, &[ast::ObjectNamePart]) {
+    let Some(of) = of else { return (None, &[]) };
+    let [first, names @ ..] = of.0.as_slice() else { return (None, &[]) };
+    match first.as_ident().map(|ident| ident.value.as_str()) {
+        Some(NO_KEY_UPDATE) => (Some(Strength::NoKeyUpdate), names),
+        Some(KEY_SHARE) => (Some(Strength::KeyShare), names),
+        _ => (None, &of.0),
     }
 }
 
@@ -192,6 +287,16 @@ mod tests {
                 "alter table only s.t alter column a drop expression if exists",
                 "alter table only s . t alter column a SET DEFAULT \"/drop expression if exists\"",
             ),
+            ("for update of a nowait", "for update of a nowait"),
+            ("for update", "for update"),
+            ("for no key update limit 1", "for update of \"/no key update\" limit 1"),
+            (
+                "for key share of a.b, \"C\" skip locked",
+                "for share of \"/key share\" . a . b skip locked \
+                 for share of \"/key share\" . \"C\" skip locked",
+            ),
+            ("for share of a, b for update", "for share of a for share of b for update"),
+            ("for update of a,", "for update of a ,"),
         ] {
             assert_eq!(cut_text(sql), expected, "{sql}");
         }

@@ -104,7 +104,7 @@ impl Compiled {
 
 fn only_reads(plan: &Plan) -> bool {
     match plan {
-        Plan::Query(query) => query.only_reads(),
+        Plan::Query(query) => query.only_reads,
         Plan::Explain { plan, options, .. } => !options.analyze || only_reads(plan),
         _ => false,
     }

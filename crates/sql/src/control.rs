@@ -68,6 +68,8 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let work = session.begin_work(mode, None, true).await?;
             session.slot.begins(work.txn.age());
             session.work = Some(work);
+            let by_default = session.facts.settings.is_on("default_transaction_deferrable");
+            defer(session, compiled.source.deferrable.unwrap_or(by_default))?;
             done(tag)
         }
         Statement::Lock(lock) => {
@@ -106,8 +108,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         },
         Statement::Rollback { savepoint: Some(name), .. } => {
             let name = names::fold(name);
-            let sequences = session.facts.sequences.clone();
-            block(session, "ROLLBACK TO SAVEPOINT")?.rollback_to(&name, &sequences)?;
+            let (sequences, locks) =
+                (session.facts.sequences.clone(), session.facts.advisory.clone());
+            let work = block(session, "ROLLBACK TO SAVEPOINT")?;
+            work.rollback_to(&name, &sequences, &locks)?;
             session.facts.settings.roll_back_to(&name);
             session.cursors.roll_back_to(&name);
             done("ROLLBACK")
@@ -125,7 +129,8 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::Savepoint { name } => {
             let name = names::fold(name);
-            block(session, "SAVEPOINT")?.savepoint(&name);
+            let locks = session.facts.advisory.clone();
+            block(session, "SAVEPOINT")?.savepoint(&name, &locks);
             session.facts.settings.savepoint(&name);
             session.cursors.savepoint(&name);
             done("SAVEPOINT")
@@ -138,7 +143,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             done("RELEASE")
         }
         Statement::Set(set) => {
-            apply(session, set).await?;
+            apply(session, set, compiled.source.deferrable).await?;
             done("SET")
         }
         Statement::AlterTable(alter) if compiled.source.split.is_some() => {
@@ -210,6 +215,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             session.cursors.close(None)?;
             session.reset(None)?;
             session.facts.sequences.clear();
+            session.facts.advisory.give_up_session();
             session.facts.token = Timestamp::ZERO;
             done("DISCARD ALL")
         }
@@ -288,7 +294,7 @@ fn block<'a>(session: &'a mut Session, what: &str) -> Result<&'a mut Work, SqlEr
     })
 }
 
-async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
+async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Result<(), SqlError> {
     let text = |expr: &ast::Expr| match expr {
         ast::Expr::Value(value) => {
             value.value.clone().into_string().unwrap_or_else(|| value.to_string())
@@ -332,15 +338,26 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
         Set::SetTransaction { modes, session: whole, .. } => {
             accept_isolation(session, modes)?;
             if *whole {
-                let on = reads_only(modes, false);
-                let value = if on { "on" } else { "off" };
-                return session.set_in_transaction("default_transaction_read_only", value, false);
+                let is_access =
+                    |mode: &TransactionMode| matches!(mode, TransactionMode::AccessMode(_));
+                let reads_only = modes.iter().any(is_access).then(|| reads_only(modes, false));
+                for (setting, on) in [("read_only", reads_only), ("deferrable", deferrable)] {
+                    let Some(on) = on else { continue };
+                    let (name, value) = (format!("default_transaction_{setting}"), switched(on));
+                    session.set_in_transaction(&name, value, false)?;
+                }
+                return Ok(());
             }
             let known = session
                 .work
                 .as_ref()
                 .map(|work| (work.explicit, work.reads_only(), work.is_untouched()));
-            let Some((explicit, before, untouched)) = known else { return Ok(()) };
+            let Some((explicit, before, untouched)) = known.filter(|(explicit, ..)| *explicit)
+            else {
+                let message = "SET TRANSACTION can only be used in transaction blocks";
+                session.notices.push_back(warning(state::NO_TRANSACTION, message));
+                return Ok(());
+            };
             let now = reads_only(modes, before);
             if now != before && explicit {
                 if !untouched {
@@ -350,10 +367,31 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
                 let mode = if now { session.reading(None).await? } else { Mode::ReadWrite };
                 begin_again(session, mode).await?;
             }
-            Ok(())
+            match deferrable {
+                Some(_) if !untouched => {
+                    let message =
+                        "SET TRANSACTION [NOT] DEFERRABLE must be called before any query";
+                    Err(SqlError::new(state::ACTIVE_TRANSACTION, message))
+                }
+                Some(on) => defer(session, on),
+                None => Ok(()),
+            }
         }
         other => Err(SqlError::unsupported(other)),
     }
+}
+
+fn switched(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// Makes the open transaction DEFERRABLE, or not. A transaction that only reads never loses a
+/// conflict, under any protocol, and begins at once; to others the mode means nothing.
+fn defer(session: &mut Session, on: bool) -> Result<(), SqlError> {
+    if session.facts.settings.is_on("transaction_deferrable") == on {
+        return Ok(());
+    }
+    session.set_in_transaction("transaction_deferrable", switched(on), true)
 }
 
 /// Sets a setting of a database. Of the settings of sessions, for all of which a database of

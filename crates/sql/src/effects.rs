@@ -7,9 +7,10 @@
 
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::{self, Expr, Scope};
+use crate::expr::{self, Expr, Facts, Scope};
 use crate::function::Effect;
 use crate::sequence;
+use crate::sleep;
 use meridian_txn::Transaction;
 use std::sync::{Mutex, MutexGuard};
 
@@ -92,8 +93,22 @@ async fn value(
             calls.wanted.take()
         };
         let Some((effect, args)) = wanted else { return evaluated };
-        let value = sequence::call(effect, &args, txn, scope.session).await?;
+        let value = call(effect, &args, txn, scope.session).await?;
         effects.calls().known.push(value);
+    }
+}
+
+/// Makes a call of a function that has an effect.
+pub(crate) async fn call(
+    effect: Effect,
+    args: &[Datum],
+    txn: &mut dyn Transaction,
+    facts: &Facts,
+) -> Result<Datum, SqlError> {
+    match effect {
+        Effect::Sequence(how) => sequence::call(how, args, txn, facts).await,
+        Effect::Sleep(how) => sleep::call(how, args, facts).await,
+        Effect::Advisory(call) => facts.advisory.call(call, args, facts).await,
     }
 }
 

@@ -1,6 +1,8 @@
 //! A database as its sessions share it.
 
+use crate::advisory;
 use crate::catalog::Cache;
+use crate::error::SqlError;
 use crate::memory::QueryMemory;
 use crate::statistics::Changes;
 use crate::system::{ServerInfo, Sessions};
@@ -17,6 +19,7 @@ pub struct Engine {
     memory: Arc<QueryMemory>,
     pub(crate) cache: Cache,
     pub(crate) changes: Changes,
+    pub(crate) advisory: Arc<advisory::Process>,
 }
 
 impl Engine {
@@ -30,6 +33,7 @@ impl Engine {
             memory: Arc::default(),
             cache: Cache::default(),
             changes: Changes::default(),
+            advisory: Arc::default(),
         }
     }
 
@@ -75,6 +79,18 @@ impl Engine {
     /// them again, by a clock that only goes forward.
     pub fn has_outdated_statistics(&self, now: Duration) -> bool {
         self.changes.has_due(now)
+    }
+
+    /// True if advisory locks of this process's sessions are to be kept or released now, by a clock
+    /// that only goes forward.
+    pub fn has_due_locks(&self, now: Duration) -> bool {
+        self.advisory.is_due(now)
+    }
+
+    /// Keeps the advisory locks of this process's sessions, and releases those of sessions that have
+    /// ended. To be called every second; otherwise other processes take locks over after a while.
+    pub async fn keep_locks(&self, now: Duration) -> Result<(), SqlError> {
+        self.advisory.keep(self, now).await
     }
 
     /// Returns the database.

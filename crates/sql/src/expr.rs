@@ -1,11 +1,13 @@
 //! Expressions, bound to columns and types, and their evaluation in three-valued logic.
 
+use crate::advisory;
 use crate::array::Array;
 use crate::cast;
 use crate::catalog::SearchPath;
 use crate::consistency::Guarantees;
 use crate::datum::Datum;
 use crate::effects::Effects;
+use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function, Volatility};
 use crate::interrupt;
@@ -19,7 +21,7 @@ use crate::turn::Clock;
 use crate::types::Type;
 use meridian_clock::Timestamp;
 use std::cmp::Ordering;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// The context of an expression besides its row.
 pub(crate) struct Scope<'a> {
@@ -69,9 +71,25 @@ pub struct Facts {
     pub(crate) memory: Arc<QueryMemory>,
     /// The sequences that the session has used.
     pub(crate) sequences: Arc<Sequences>,
+    /// The advisory locks that the session holds.
+    pub(crate) advisory: Arc<advisory::Holds>,
+    /// The warnings of the functions of the running statement.
+    pub(crate) warnings: Arc<Mutex<Vec<SqlError>>>,
+    /// The database; `None` where expressions are evaluated without one.
+    pub(crate) engine: Option<Arc<Engine>>,
 }
 
 impl Facts {
+    /// Warns the client.
+    pub(crate) fn warn(&self, warning: SqlError) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    }
+
+    /// Takes the warnings of the statement that ran last.
+    pub(crate) fn take_warnings(&self) -> Vec<SqlError> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Returns an empty reservation of the memory that queries share.
     pub fn held(&self) -> Held {
         Held::none(&self.memory)

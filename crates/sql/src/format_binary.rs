@@ -117,6 +117,7 @@ impl Datum {
             Type::Timestamp => Datum::Timestamp(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),
             Type::TimestampTz => Datum::TimestampTz(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),
             Type::Array(element) => Datum::Array(read_array(element.ty(), bytes)?.into()),
+            Type::Void => Datum::text(""),
             Type::Int2Vector => Datum::Array(read_array(Type::Int2, bytes)?.into()),
             Type::Object(_) => {
                 let oid = u32::from_be_bytes(fixed(ty, bytes)?);

@@ -128,6 +128,7 @@ impl Datum {
                 Datum::Json(Arc::from(text))
             }
             Type::Jsonb => Datum::Jsonb(Jsonb::from_text(text)?),
+            Type::Void => Datum::text(""),
             Type::Int2Vector => {
                 let values = trimmed.split_ascii_whitespace();
                 let values = values.map(|part| Datum::from_text(Type::Int2, part));

@@ -15,6 +15,8 @@
 //!   01 0A name            id of the schema of a name; zero if there is no schema `public`
 //!   01 0B schema name     relation of a name in another schema: id, table
 //!   01 0C schema name     id of the type of a name in another schema
+//!   01 0D space key       holders of an advisory lock
+//!   01 0E engine          until when the sessions of a process hold advisory locks
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
 
@@ -95,6 +97,11 @@ pub(crate) fn user_key(object: u32, user: u32) -> Key {
 pub(crate) fn type_name_key(schema: u32, name: &str) -> Key {
     to_key([&type_names_prefix(schema), name.as_bytes()].concat())
 }
+
+/// The prefix of advisory locks.
+pub(crate) const ADVISORY: [u8; 2] = [1, 13];
+/// The prefix of the leases of processes whose sessions hold advisory locks.
+pub(crate) const LEASES: [u8; 2] = [1, 14];
 
 pub(crate) fn dropped_key(storage: u32) -> Key {
     to_key([&DROPPED, &storage.to_be_bytes()[..]].concat())

@@ -34,6 +34,7 @@
 extern crate self as meridian_sql;
 
 mod access;
+mod advisory;
 mod aggregate;
 mod array;
 mod backfill;
@@ -103,6 +104,7 @@ mod sequence;
 mod session;
 mod setting_values;
 mod settings;
+mod sleep;
 mod split;
 mod stack;
 mod statistics;

@@ -254,6 +254,7 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
             return Err(SqlError::unsupported("a type interval with fields or a precision"));
         }
         DataType::Custom(name, _) if function_name(name) == "bpchar" => Type::Char(0),
+        DataType::Custom(name, _) if function_name(name) == "void" => Type::Void,
         DataType::Regclass => Type::Object(Object::Class),
         DataType::Custom(name, _) if Object::named(&function_name(name)).is_some() => {
             Type::Object(Object::named(&function_name(name)).unwrap_or(Object::Class))

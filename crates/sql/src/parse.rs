@@ -50,6 +50,8 @@ pub(crate) struct Parsed {
     pub(crate) sequence: Option<SequenceStatement>,
     /// SET CONSTRAINTS; `statement` is a stand-in then.
     pub(crate) constraints: Option<SetConstraints>,
+    /// [NOT] DEFERRABLE of a transaction.
+    pub(crate) deferrable: Option<bool>,
     /// True for MOVE, which is parsed as FETCH.
     pub(crate) moves: bool,
     /// The clause OVERRIDING of INSERT.
@@ -256,6 +258,7 @@ fn parse_statement(
     let commented = cut_commented(&mut tokens);
     let overriding = cut_overriding(&mut tokens);
     let constraints = cut_set_constraints(&mut tokens);
+    let deferrable = cut_deferrable(&mut tokens);
     let moves = complete_fetch(&mut tokens);
     let table_as = create_as::cut(&mut tokens)?;
     take_escaped_labels(&mut tokens);
@@ -338,6 +341,7 @@ fn parse_statement(
         vacuum,
         sequence,
         constraints,
+        deferrable,
         moves,
         overriding,
         copy_to,
@@ -379,6 +383,31 @@ fn take_escaped_labels(tokens: &mut [TokenWithSpan]) {
             token.token = Token::SingleQuotedString(std::mem::take(label));
         }
     }
+}
+
+/// Cuts `[NOT] DEFERRABLE` from the modes of a transaction.
+fn cut_deferrable(tokens: &mut Vec<TokenWithSpan>) -> Option<bool> {
+    let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| is_word(token, word));
+    let has_modes = is(0, "begin")
+        || is(0, "start")
+        || is(0, "set") && (is(1, "transaction") || is(1, "session") && is(2, "characteristics"));
+    if !has_modes {
+        return None;
+    }
+    let mut deferrable = None;
+    while let Some(at) = tokens.iter().position(|token| is_word(token, "deferrable")) {
+        let negated = at > 0 && is_word(&tokens[at - 1], "not");
+        deferrable = Some(!negated);
+        let is_comma = |at: usize| tokens.get(at).is_some_and(|it| it.token == Token::Comma);
+        let (mut from, mut to) = (at - usize::from(negated), at + 1);
+        match (from > 0 && is_comma(from - 1), is_comma(to)) {
+            (true, _) => from -= 1,
+            (false, true) => to += 1,
+            (false, false) => {}
+        }
+        tokens.drain(from..to);
+    }
+    deferrable
 }
 
 /// Cuts `OVERRIDING SYSTEM VALUE` or `USER VALUE` from INSERT.

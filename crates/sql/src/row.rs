@@ -372,7 +372,7 @@ impl<'a> Source<'a> {
                 Datum::Uuid(uuid::Uuid::from_bytes(id))
             }
             Type::Array(element) => Datum::Array(self.array(element.ty().base())?.into()),
-            Type::Int2Vector | Type::Object(_) => {
+            Type::Int2Vector | Type::Object(_) | Type::Void => {
                 return Err(SqlError::corrupted("a row has a value of a system table's type"));
             }
             Type::Interval => Datum::Interval(Interval {

@@ -1,6 +1,7 @@
 //! Runs a compiled statement in the session's transaction, and replays the transaction when the
 //! protocol aborts it.
 
+use crate::bind::Strength;
 use crate::compile::{self, Compiled, Plan};
 use crate::conflict;
 use crate::datum::Datum;
@@ -12,13 +13,12 @@ use crate::expr::{Facts, Scope};
 use crate::memory::weight;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
-use crate::sequence::Drawn;
 use crate::session::Session;
 use crate::settings::Asked;
 use crate::stack;
 use crate::statistics;
 use crate::types::Type;
-use crate::work::{self, Step, Work};
+use crate::work::{self, Effected, Step, Work};
 use crate::{control, copy, ddl, system};
 use meridian_txn::{
     Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, SnapshotAge, Times,
@@ -245,14 +245,14 @@ impl Session {
         if let Some(work) = self.work.as_mut().filter(|_| fresh && alone).filter(now) {
             work.scope = work::Scope::Wanted;
         }
-        let mut drawn = Drawn::new();
+        let mut effected = Effected::default();
         for _ in 0..MOST_REPLAYS {
             if let Some(work) = &mut self.work {
                 work.notices.clear();
             }
-            let attempt = self.attempt(portal, max, &mut drawn).await;
+            let attempt = self.attempt(portal, max, &mut effected).await;
             if attempt.is_err() {
-                drawn = self.facts.sequences.take_rest();
+                effected = Effected::of_failed(&self.facts);
             }
             match attempt {
                 Err(error)
@@ -280,8 +280,8 @@ impl Session {
                     let notices = std::mem::take(&mut work.notices);
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
-                        let drawn = self.facts.sequences.take_drawn();
-                        work.record(compiled, &portal.params, sum, drawn);
+                        let effected = Effected::of_last(&self.facts);
+                        work.record(compiled, &portal.params, sum, effected);
                         self.newest = Some(max);
                     } else {
                         // Results in parts are not kept, so that a replay could not compare them.
@@ -404,7 +404,7 @@ impl Session {
         &mut self,
         portal: &mut Portal,
         max: usize,
-        drawn: &mut Drawn,
+        effected: &mut Effected,
     ) -> Result<Chunk, SqlError> {
         let lock_timeout = self.facts.settings.timeout("lock_timeout");
         let negotiates = self.facts.settings.is_on("meridian.negotiate_timestamps");
@@ -415,9 +415,11 @@ impl Session {
         work.negotiates = negotiates;
         // The settings that an attempt before this one would have changed stay.
         self.facts.settings.take_asked();
-        let result = attempt(&self.engine, &self.facts, work, portal, max, drawn).await;
+        let result = attempt(&self.engine, &self.facts, work, portal, max, effected).await;
         self.learn_from_work();
+        let warnings = self.facts.take_warnings();
         let chunk = self.stands(result).await?;
+        warnings.into_iter().for_each(|warning| self.notify(warning));
         for Asked { name, value, local } in self.facts.settings.take_asked() {
             self.set_in_transaction(&name, &value, local)?;
             self.has_set = true;
@@ -556,17 +558,20 @@ impl Session {
         let Some(work) = &mut self.work else { return Ok(false) };
         for (at, step) in journal.iter().enumerate() {
             match step {
-                Step::Savepoint(name) => work.savepoint(name),
+                Step::Savepoint(name) => work.savepoint(name, &self.facts.advisory),
                 Step::Release(name) => work.release(name)?,
                 Step::Deferral(deferral) => work.defer(deferral.clone()).await?,
-                Step::RollbackTo(name) => work.rollback_to(name, &self.facts.sequences)?,
-                Step::Ran { compiled, params, checksum, drawn } => {
+                Step::RollbackTo(name) => {
+                    work.rollback_to(name, &self.facts.sequences, &self.facts.advisory)?
+                }
+                Step::Ran { compiled, params, checksum, effected } => {
                     let mut portal = Portal::new(compiled.clone(), params.clone());
                     let unseen = self.unseen.as_mut().filter(|_| at + 1 == journal.len());
                     let max = unseen.as_ref().map_or(usize::MAX, |unseen| unseen.limit);
-                    let drawn = &mut (**drawn).clone();
+                    let effected = &mut (**effected).clone();
                     let engine = &self.engine;
-                    let chunk = attempt(engine, &self.facts, work, &mut portal, max, drawn).await?;
+                    let chunk =
+                        attempt(engine, &self.facts, work, &mut portal, max, effected).await?;
                     let found = checksum_of(compiled, &chunk);
                     if found != *checksum {
                         // The client may know the columns, and expects all rows at once.
@@ -575,7 +580,7 @@ impl Session {
                         let Some(unseen) = unseen.filter(|_| fits) else { return Ok(false) };
                         unseen.response = response_of(compiled, chunk, true)?;
                     }
-                    work.record(compiled, params, found, self.facts.sequences.take_drawn());
+                    work.record(compiled, params, found, Effected::of_last(&self.facts));
                 }
             }
         }
@@ -602,7 +607,11 @@ impl Session {
                 }
                 return Ok(());
             }
-            if let Err(error) = work.check_deferred().await {
+            let checked = match work.check_deferred().await {
+                Ok(()) => self.facts.advisory.check(work.txn.as_mut()).await,
+                failed => failed,
+            };
+            if let Err(error) = checked {
                 if !error.is_restart() {
                     work.txn.validate().await?;
                     return Err(error);
@@ -736,7 +745,7 @@ async fn attempt(
     work: &mut Work,
     portal: &mut Portal,
     max: usize,
-    drawn: &mut Drawn,
+    effected: &mut Effected,
 ) -> Result<Chunk, SqlError> {
     let compiled = portal.compiled.clone().expect("invariant: a portal that runs has a statement");
     let mut compiled = compiled;
@@ -775,8 +784,9 @@ async fn attempt(
         }
         let reads_only = work.reads_only() && (work.explicit || compiled.source.as_of.is_some());
         let lock_timeout = facts.settings.timeout("lock_timeout");
-        let drawn = std::mem::take(drawn);
+        let Effected { drawn, locks } = std::mem::take(effected);
         facts.sequences.begin_statement(&work.sequences, reads_only, lock_timeout, drawn);
+        facts.advisory.begin_statement(locks);
     }
     // The session has made room for the statement's own levels.
     let has_views = compiled.levels > compiled.source.levels;
@@ -887,7 +897,7 @@ async fn run_plan(
             let (mut rows, mut over, mut bytes) = (Vec::new(), false, 0);
             rows.extend(portal.ahead.take());
             // No row is locked that was not asked for.
-            let most = if plan.locks.is_some() { max } else { max.saturating_add(1) };
+            let most = if plan.locks { max } else { max.saturating_add(1) };
             while rows.len() < most && !over && bytes < CHUNK_BYTES {
                 match running.next(&mut reader, most - rows.len()).await? {
                     Some(more) => {
@@ -916,6 +926,9 @@ fn verb(statement: &Statement) -> String {
         Statement::Query(query) => match &*query.body {
             SetExpr::Insert(changed) | SetExpr::Update(changed) | SetExpr::Delete(changed) => {
                 return verb(changed);
+            }
+            _ if let Some(clause) = query.locks.first() => {
+                return format!("SELECT {}", Strength::of(clause));
             }
             _ => "SELECT".to_owned(),
         },

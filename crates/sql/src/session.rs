@@ -4,6 +4,7 @@
 //! implicit transaction. As long as they only read, it takes no locks; the first that writes begins
 //! another.
 
+use crate::advisory;
 use crate::compile::{Compiled, Plan};
 use crate::consistency::{self, Guarantees};
 use crate::copy::Copying;
@@ -19,7 +20,7 @@ use crate::run::Portal;
 use crate::sequence::Sequences;
 use crate::settings::Settings;
 use crate::stack;
-use crate::system::SessionSlot;
+use crate::system::{Backend, SessionSlot};
 use crate::turn::Clock;
 use crate::types::Type;
 use crate::work::Work;
@@ -99,10 +100,13 @@ impl Session {
             server_info: engine.server_info().cloned(),
             sessions: engine.sessions().clone(),
             pid: slot.pid(),
+            warnings: Arc::default(),
             statement_us: None,
             clock: None,
             memory: engine.memory().clone(),
             sequences: Arc::new(Sequences::new(engine.clone())),
+            advisory: Arc::new(advisory::Holds::new(&engine, slot.number())),
+            engine: Some(engine.clone()),
         };
         Session {
             engine,
@@ -227,8 +231,9 @@ impl Session {
     }
 
     /// Ends the changes of settings with their transaction: undoes SET LOCAL, and if it did not
-    /// commit, SET.
+    /// commit, SET. The transaction's advisory locks end, too.
     pub(crate) fn end_settings(&mut self, committed: bool) {
+        self.facts.advisory.roll_back(0);
         let settings = &mut self.facts.settings;
         let changed = if committed { settings.commit() } else { settings.roll_back() };
         if changed {
@@ -251,6 +256,11 @@ impl Session {
     pub fn introduce(&mut self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
         self.slot.introduce(pid, client, began_us);
         self.facts.pid = pid;
+    }
+
+    /// Sets the connection, which other sessions may end (`pg_terminate_backend`).
+    pub fn set_backend(&mut self, backend: Arc<dyn Backend>) {
+        self.slot.set_backend(backend);
     }
 
     /// Starts a simple query, of any number of statements; its responses come from
@@ -293,9 +303,34 @@ impl Session {
             if self.status() == Status::Idle {
                 self.end_settings(true);
             }
+            self.settle().await;
             self.slot.rests(self.status());
         }
         response
+    }
+
+    /// True if it has given up advisory locks that are not [released](Session::settle) yet.
+    pub fn owes(&self) -> bool {
+        self.facts.advisory.owes()
+    }
+
+    /// Releases the advisory locks that it has given up: those of a transaction that has ended, or
+    /// of a call that was interrupted. What fails is done again later.
+    pub async fn settle(&mut self) {
+        if self.facts.advisory.owes() {
+            let settled = self.facts.advisory.settle(&self.engine).await;
+            if let Err(error) = settled {
+                self.notices.push_back(SqlError::new("01000", error.message));
+            }
+        }
+    }
+
+    /// Ends the session: rolls its transaction back, and releases its advisory locks. A session that
+    /// is dropped does so, too, but its locks are released a little later.
+    pub async fn end(&mut self) {
+        self.work = None;
+        // What fails is done again by `Engine::keep_locks`.
+        let _ = self.facts.advisory.end(&self.engine).await;
     }
 
     async fn next_inner(&mut self) -> Option<Response> {
@@ -627,12 +662,14 @@ impl Session {
     /// Handles Sync: commits the implicit transaction, or rolls it back after an error.
     pub async fn sync(&mut self) -> Result<(), SqlError> {
         if self.work.as_ref().is_some_and(|work| work.explicit) {
+            self.settle().await;
             return Ok(());
         }
         self.portals.clear();
         let deep = self.replayed_levels();
         let finished = stack::run_if_deep(deep, || self.finish_implicit()).await;
         self.end_settings(finished.is_ok());
+        self.settle().await;
         finished.map_err(SqlError::unplaced)
     }
 

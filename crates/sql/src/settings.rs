@@ -92,7 +92,7 @@ const DESCRIBED: [(&str, &[&str]); 24] = [
     ("check_function_bodies", &["on", "off"]),
     ("default_table_access_method", &["heap"]),
     ("default_tablespace", &[""]),
-    ("default_transaction_deferrable", &["off"]),
+    ("default_transaction_deferrable", &["on", "off"]),
     ("default_with_oids", &["off"]),
     ("escape_string_warning", &["off"]),
     // The shortest digits that identify the number, as PostgreSQL prints for all of these.
@@ -110,7 +110,7 @@ const DESCRIBED: [(&str, &[&str]); 24] = [
     ("synchronous_commit", &["on", "remote_apply", "remote_write", "local"]),
     ("timezone", &["utc", "gmt", "etc/utc", "z", "0", "universal"]),
     ("client_encoding", &["utf8", "utf-8", "unicode"]),
-    ("transaction_deferrable", &["off"]),
+    ("transaction_deferrable", &["on", "off"]),
     ("transaction_timeout", &["0"]),
     ("xmloption", &["content"]),
 ];

@@ -54,6 +54,8 @@ pub enum Type {
     Object(Object),
     /// An enum type of the database
     Enum(Enum),
+    /// `void`: the result of functions that return nothing, which is an empty text
+    Void,
 }
 
 /// A kind of objects that a type has the ids of.
@@ -207,6 +209,7 @@ impl Type {
             Type::Array(element) => element.array().0,
             Type::Enum(ty) => ty.id(),
             Type::Int2Vector => 22,
+            Type::Void => 2278,
             Type::Object(Object::Class) => 2205,
             Type::Object(Object::Type) => 2206,
             Type::Object(Object::Namespace) => 4089,
@@ -299,6 +302,7 @@ impl Type {
             Type::Array(element) => element.array().1,
             Type::Enum(ty) => ty.shown(),
             Type::Int2Vector => "int2vector",
+            Type::Void => "void",
             Type::Object(kind) => kind.name(),
         }
     }
@@ -308,7 +312,7 @@ impl Type {
         match self {
             Type::Bool => 1,
             Type::Int2 => 2,
-            Type::Int4 | Type::Date | Type::Object(_) | Type::Enum(_) => 4,
+            Type::Int4 | Type::Date | Type::Object(_) | Type::Enum(_) | Type::Void => 4,
             Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::TimestampTz => 8,
             Type::Uuid | Type::Interval => 16,
             _ => -1,
@@ -354,7 +358,7 @@ impl Type {
     /// True if its values are equal or not, and have an order: those of `json` have neither.
     pub const fn has_order(self) -> bool {
         match self {
-            Type::Json => false,
+            Type::Json | Type::Void => false,
             Type::Array(element) => element.oid != Type::Json.oid(),
             _ => true,
         }

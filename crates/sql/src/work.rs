@@ -5,6 +5,7 @@
 //! difference, and its transaction continues; the result of the last one may differ if the client
 //! has not seen it. Otherwise, or when a result was returned in parts, the client gets 40001.
 
+use crate::advisory;
 use crate::catalog::{self, Cache, Planned};
 use crate::compile::Compiled;
 use crate::constraint::{self, Deferral, Deferred, Written};
@@ -12,6 +13,7 @@ use crate::datetime;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart, state};
+use crate::expr::Facts;
 use crate::key;
 use crate::savepoints::Savepoints;
 use crate::sequence::{Changed, Drawn, Sequences};
@@ -20,13 +22,35 @@ use meridian_txn::{Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// A statement that ran, with the checksum of its result and the values that it drew.
+/// What the functions of a statement have done that a replay does not do again: the values that it
+/// drew from sequences, and its calls of advisory locks.
+#[derive(Default, Clone)]
+pub(crate) struct Effected {
+    pub(crate) drawn: Drawn,
+    pub(crate) locks: advisory::Done,
+}
+
+impl Effected {
+    /// Returns what the statement that ran last has done.
+    pub(crate) fn of_last(facts: &Facts) -> Effected {
+        let (drawn, locks) = (facts.sequences.take_drawn(), facts.advisory.take_done());
+        Effected { drawn, locks }
+    }
+
+    /// Returns what the statement that failed has done, and was to do again, for its next attempt.
+    pub(crate) fn of_failed(facts: &Facts) -> Effected {
+        let (drawn, locks) = (facts.sequences.take_rest(), facts.advisory.take_rest());
+        Effected { drawn, locks }
+    }
+}
+
+/// A statement that ran, with the checksum of its result and the effects that it had.
 pub(crate) enum Step {
     Ran {
         compiled: Arc<Compiled>,
         params: Arc<[Datum]>,
         checksum: u64,
-        drawn: Arc<Drawn>,
+        effected: Arc<Effected>,
     },
     Savepoint(String),
     Release(String),
@@ -40,6 +64,8 @@ pub(crate) struct Saved {
     point: Savepoint,
     /// The number of sequences that were changed before it.
     changed: usize,
+    /// The number of advisory locks of the transaction that were taken before it.
+    locks: usize,
     deferral: Deferral,
     /// The changes of the deferred obligations before it.
     deferred: usize,
@@ -248,8 +274,9 @@ impl Work {
         }
     }
 
-    pub(crate) fn savepoint(&mut self, name: &str) {
+    pub(crate) fn savepoint(&mut self, name: &str, locks: &advisory::Holds) {
         let saved = Saved {
+            locks: locks.mark(),
             point: self.txn.savepoint(),
             changed: self.sequences.ids.len(),
             deferral: self.deferral.clone(),
@@ -271,12 +298,14 @@ impl Work {
         &mut self,
         name: &str,
         sequences: &Sequences,
+        locks: &advisory::Holds,
     ) -> Result<(), SqlError> {
         let saved = self.savepoints.roll_back_to(name).ok_or_else(|| no_savepoint(name))?;
         self.txn.rollback_to(saved.point);
         self.sequences.roll_back(saved.changed);
         self.deferral = saved.deferral.clone();
         self.deferred.roll_back(saved.deferred);
+        locks.roll_back(saved.locks);
         sequences.rolled_back(self.txn.as_mut(), &self.sequences)?;
         self.failed = false;
         self.versions.clear();
@@ -295,7 +324,7 @@ impl Work {
         compiled: &Arc<Compiled>,
         params: &Arc<[Datum]>,
         checksum: u64,
-        drawn: Drawn,
+        effected: Effected,
     ) {
         if !self.reads_only() {
             self.levels = self.levels.max(compiled.source.levels);
@@ -303,7 +332,7 @@ impl Work {
                 compiled: compiled.clone(),
                 params: params.clone(),
                 checksum,
-                drawn: Arc::new(drawn),
+                effected: Arc::new(effected),
             });
         }
     }

@@ -25,7 +25,7 @@ pub use buffer::{Buffer, LIMIT_BYTES};
 pub use consistency::Consistency;
 pub use counters::{TxnCounters, TxnStats};
 pub use isolation::IsolationLevel;
-pub use node::{Node, knows_time, passes};
+pub use node::{Node, knows_time, passes, sleep};
 pub use schema::{PlannedVersions, SchemaChange, SchemaHistory, SchemaVersion};
 pub use snapshot::{AgeParts, SnapshotAge};
 pub use stamps::Stamps;

@@ -5,6 +5,7 @@
 
 use meridian_clock::{Health, Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId};
+use std::time::Duration;
 
 /// How long a coordinator waits until its node knows the time, in nanoseconds.
 const CLOCK_PATIENCE_NS: u64 = 10_000_000_000;
@@ -39,6 +40,12 @@ pub trait Node: Send + Sync + 'static {
     fn reaches(&self, node: NodeId) -> bool;
     /// Waits until the boot clock reaches `boot_ns`, or the node closes.
     fn sleep_until(&self, boot_ns: u64) -> impl Future<Output = ()> + Send;
+}
+
+/// Waits for a time, or until the node closes.
+pub async fn sleep(node: &impl Node, time: Duration) {
+    let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    node.sleep_until(node.boot_ns().saturating_add(ns)).await;
 }
 
 /// Waits until a node knows the time. Returns false if it does not within ten seconds, or if it

@@ -530,6 +530,8 @@ pub trait Database: Send + Sync {
     fn snapshot_age(&self) -> Option<AgeParts> {
         None
     }
+    /// Waits for a time by the node's boot clock, or until the node closes.
+    fn sleep(&self, time: Duration) -> Future<'_, ()>;
     /// Begins a transaction. Fails with `Unavailable` or `BelowHorizon`.
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>>;
 }

@@ -4,6 +4,7 @@ use meridian_host::node::{Node, Options};
 use meridian_systems::Protocol;
 use meridian_txn::{Begin, Database, Failure, Future, IsolationLevel, Transaction};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The database, and its node.
 pub struct Memory {
@@ -31,6 +32,10 @@ impl Default for Memory {
 impl Database for Memory {
     fn isolation(&self) -> IsolationLevel {
         self.database.isolation()
+    }
+
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        self.database.sleep(time)
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {

@@ -1,5 +1,6 @@
 //! Tests of the wire protocol, in one program: each has a server of its own.
 
+mod advisory;
 mod clients;
 #[path = "../common/mod.rs"]
 mod common;

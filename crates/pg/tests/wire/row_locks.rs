@@ -214,3 +214,41 @@ async fn a_look_at_the_catalog_lets_others_change_it() {
     assert_eq!(first(&one, seen).await, ["2"]);
     one.batch_execute("COMMIT").await.expect("commits");
 }
+
+/// Over a join, only rows that are returned are locked, and only those of the tables that OF names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_joins_are_locked_skipped_and_looked_at_again() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    jobs(&one).await;
+    one.batch_execute(
+        "CREATE TABLE worker (state text PRIMARY KEY, name text);
+         INSERT INTO worker VALUES ('new', 'ada'), ('done', 'bob')",
+    )
+    .await
+    .expect("is made");
+    let next = "SELECT job.id FROM job JOIN worker ON worker.state = job.state
+                WHERE name = 'ada' ORDER BY rank LIMIT 1 FOR UPDATE OF job SKIP LOCKED";
+    for client in [&one, &other] {
+        client.batch_execute("BEGIN").await.expect("begins");
+    }
+    assert_eq!(first(&one, next).await, ["5"]);
+    assert_eq!(first(&other, next).await, ["4"]);
+    let nowait = "SELECT job.id FROM job, worker WHERE worker.state = job.state AND job.id = 5
+                  FOR NO KEY UPDATE OF job NOWAIT";
+    assert_eq!(first(&other, nowait).await, ["55P03"]);
+    one.batch_execute("UPDATE job SET state = 'done' WHERE id = 5; COMMIT").await.expect("commits");
+    other.batch_execute("ROLLBACK").await.expect("ends");
+    // A queue in one statement, as many applications have it.
+    let take = "UPDATE job SET state = 'done' WHERE id = (SELECT id FROM job WHERE state = 'new'
+                ORDER BY rank LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+    for client in [&one, &other] {
+        client.batch_execute("BEGIN").await.expect("begins");
+    }
+    assert_eq!(first(&one, take).await, ["4"]);
+    assert_eq!(first(&other, take).await, ["2"]);
+    one.batch_execute("COMMIT").await.expect("commits");
+    other.batch_execute("COMMIT").await.expect("commits");
+    assert_eq!(first(&one, take).await, ["1"]);
+    assert!(first(&other, take).await.is_empty());
+}

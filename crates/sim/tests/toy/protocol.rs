@@ -24,6 +24,7 @@ use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The node that has the values.
 const HOME: NodeId = NodeId(2);
@@ -203,6 +204,10 @@ struct Session {
 impl Database for TxnClient {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
+    }
+
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        Box::pin(meridian_txn::sleep(self.0.node(), time))
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {

@@ -11,7 +11,7 @@
 //! All of it is computed before the first row is written, so that no subquery sees a change of the
 //! statement itself.
 
-use super::lock::{OnLocked, RowLocks};
+use super::lock::{OnLocked, RowLocks, Strength};
 use super::query::Query;
 use super::target::{assigned_column, check_updatable, nested};
 use super::{Binder, Objects, Typed, bind_items};
@@ -22,7 +22,6 @@ use crate::expr::Expr;
 use crate::logical::{ColumnId, JoinKind, Rel, Subquery, Wants};
 use crate::response::Column;
 use crate::types::Type;
-use meridian_txn::Lock;
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -235,8 +234,8 @@ pub(crate) fn change(
         rel = std::mem::replace(&mut rel, Rel::one_row()).with_columns(computed);
         columns
     });
-    let locks_rows =
-        RowLocks { lock: Lock::Exclusive, on_locked: OnLocked::Wait, of: key, keeps: false };
+    let (strength, on_locked) = (Strength::Update, OnLocked::Wait);
+    let locks_rows = RowLocks { strength, on_locked, of: key, keeps: false };
     let mut query = binder.finish(rel.with_all(definitions), outputs);
     query.locks = locks.then_some(locks_rows);
     Ok(Change { table, query, locks, assigned, returning })

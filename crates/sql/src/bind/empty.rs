@@ -2,6 +2,7 @@
 //! do not exist here. Such a query has no rows either, so it is answered even if it uses functions
 //! and operators that are not built.
 
+use super::lock::Lockable;
 use super::query::{Bound, Output};
 use super::{Binder, Level};
 use crate::aggregate;
@@ -99,6 +100,7 @@ impl Binder {
         }
         self.levels.pop();
         let columns = outputs.iter().map(|output| output.id).collect();
-        Ok(Bound { rel: Rel::Values { columns, rows: Vec::new() }, outputs })
+        let rel = Rel::Values { columns, rows: Vec::new() };
+        Ok(Bound { rel, outputs, rows: Lockable::default() })
     }
 }

@@ -1,5 +1,6 @@
 //! FROM: tables, derived tables, and joins of them.
 
+use super::lock::Lockable;
 use super::scope::{Relation, ScopeColumn, Visibility};
 use super::{Binder, Output, Typed};
 use crate::error::{SqlError, state};
@@ -134,6 +135,7 @@ impl Binder {
                 table: None,
                 commit_timestamp: None,
                 row_key: None,
+                rows: Lockable::default(),
                 is_scalar: false,
                 is_optional: false,
             });
@@ -293,7 +295,7 @@ impl Binder {
                 let bound = self.bind_query(subquery);
                 self.level().relations = seen;
                 let bound = bound?;
-                let relation = self.derived(&bound.outputs, alias.as_ref(), None)?;
+                let relation = self.derived(&bound.outputs, alias.as_ref(), None, bound.rows)?;
                 self.level().relations.push(relation);
                 Ok(bound.rel)
             }
@@ -303,6 +305,7 @@ impl Binder {
                 if let Some(ast::TableAlias { name, .. }) = alias {
                     // It hides the names inside.
                     let inside = self.level().relations.split_off(outside);
+                    let rows = Lockable::all(&inside).of_kind("a join");
                     let columns = inside.into_iter().flat_map(|relation| relation.columns);
                     let mut relation = Relation {
                         alias: Some(names::fold(name)),
@@ -310,6 +313,7 @@ impl Binder {
                         table: None,
                         commit_timestamp: None,
                         row_key: None,
+                        rows,
                         is_scalar: false,
                         is_optional: false,
                     };
@@ -352,7 +356,8 @@ impl Binder {
                 let id = self.computed(&output.name, self.columns[output.id].ty);
                 fresh.push(Output { id, ..output.clone() });
             }
-            let relation = self.derived(&fresh, alias, Some(&folded.name))?;
+            let rows = Lockable::default().of_kind("a WITH query");
+            let relation = self.derived(&fresh, alias, Some(&folded.name), rows)?;
             self.level().relations.push(relation);
             let columns = fresh.iter().map(|output| output.id).collect();
             return Ok(Rel::Named { name: number, columns, of });
@@ -394,6 +399,7 @@ impl Binder {
         outputs: &[Output],
         alias: Option<&ast::TableAlias>,
         name: Option<&str>,
+        rows: Lockable,
     ) -> Result<Relation, SqlError> {
         let alias_name = alias.map(|alias| names::fold(&alias.name)).or(name.map(str::to_owned));
         let level = self.levels.len() - 1;
@@ -414,6 +420,7 @@ impl Binder {
             table: None,
             commit_timestamp: None,
             row_key: None,
+            rows,
             is_scalar: false,
             is_optional: false,
         };

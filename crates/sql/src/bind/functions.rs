@@ -1,5 +1,6 @@
 //! Set-returning functions: in FROM, and in the outputs of a query.
 
+use super::lock::Lockable;
 use super::{Binder, Output};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -42,7 +43,8 @@ impl Binder {
         let ordinality = number.as_ref().map(|output| output.id);
         outputs.extend(number);
         let name = calls.first().map(|(name, _)| name.as_str());
-        let mut relation = self.derived(&outputs, alias, name)?;
+        let mut relation =
+            self.derived(&outputs, alias, name, Lockable::default().of_kind("a function"))?;
         // A row of one value is that value.
         relation.is_scalar = matches!(bound.as_slice(), [(function, _)] if function.width() == 1)
             && ordinality.is_none();

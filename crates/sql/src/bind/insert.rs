@@ -128,7 +128,7 @@ pub(crate) fn insert(
         targets = target_columns(&table, &[])?;
     }
     let defaults = binder.defaults(&table)?;
-    let (mut query, mut locks) = (None, None);
+    let mut query = None;
     let rows = match source.as_deref() {
         None => vec![defaults],
         Some(source) => match clauses::plain_values(source) {
@@ -138,9 +138,8 @@ pub(crate) fn insert(
             }
             None => {
                 binder.binds_side = matches!(&*source.body, SetExpr::Select(_));
-                let (mut bound, locked) = binder.bind_locking(source)?;
+                let mut bound = binder.bind_query(source)?;
                 binder.binds_side = false;
-                locks = locked;
                 let count = bound.outputs.len();
                 if count > targets.len() {
                     return Err(syntax(TOO_MANY));
@@ -234,7 +233,7 @@ pub(crate) fn insert(
             rel = rel.with_columns(computed);
         }
         let params = binder.params.clone();
-        let query = Query { locks, ..binder.finish(rel.with_all(definitions), outputs) };
+        let query = binder.finish(rel.with_all(definitions), outputs);
         binder = Binder::new(&params);
         (conflict, Source::Query(query))
     };

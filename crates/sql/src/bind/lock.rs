@@ -1,120 +1,265 @@
-//! FOR UPDATE and FOR SHARE.
+//! FOR UPDATE, NO KEY UPDATE, SHARE and KEY SHARE: which rows of which tables a query locks.
+//!
+//! A clause locks the rows that the query's rows are made of: those of each table in FROM, and
+//! those of subqueries and views there. With OF it does so for some of the names in FROM. The key of
+//! each row passes through the query's projections, so that [`Rel::Lock`] has it. A query whose rows
+//! are no rows of tables (groups, unions) cannot be locked; functions and VALUES have nothing to
+//! lock.
 
-use crate::clauses;
+use super::Binder;
+use super::scope::Relation;
+use crate::carried;
 use crate::error::{SqlError, state};
-use crate::logical::{ColumnId, Rel};
+use crate::logical::{ColumnId, JoinKind, Rel};
 use crate::names;
 use meridian_txn::Lock;
-use sqlparser::ast;
+use sqlparser::ast::{self, SetExpr};
+use std::fmt;
 
-/// The locks of a query's rows.
+/// The strength of a clause, weakest first. Two of PostgreSQL's four share a lock here: a lock
+/// excludes what PostgreSQL's would, and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Strength {
+    KeyShare,
+    Share,
+    NoKeyUpdate,
+    Update,
+}
+
+impl Strength {
+    /// Returns that of a clause.
+    pub(crate) fn of(clause: &ast::LockClause) -> Strength {
+        carried::strength(clause.of.as_ref()).0.unwrap_or(match clause.lock_type {
+            ast::LockType::Share => Strength::Share,
+            ast::LockType::Update => Strength::Update,
+        })
+    }
+
+    /// Returns the lock that it takes.
+    pub(crate) fn lock(self) -> Lock {
+        match self {
+            Strength::KeyShare | Strength::Share => Lock::Shared,
+            Strength::NoKeyUpdate | Strength::Update => Lock::Exclusive,
+        }
+    }
+}
+
+impl fmt::Display for Strength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Strength::KeyShare => "FOR KEY SHARE",
+            Strength::Share => "FOR SHARE",
+            Strength::NoKeyUpdate => "FOR NO KEY UPDATE",
+            Strength::Update => "FOR UPDATE",
+        })
+    }
+}
+
+/// The action at locked rows, the one that counts of several last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OnLocked {
+    /// Wait for the lock.
+    Wait,
+    /// SKIP LOCKED: leave the row out.
+    Skip,
+    /// NOWAIT: fail.
+    Fail,
+}
+
+/// The locks of the rows of one table in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowLocks {
-    pub(crate) lock: Lock,
+    pub(crate) strength: Strength,
     pub(crate) on_locked: OnLocked,
-    /// A column of the scan whose rows are locked.
+    /// The column with the rows' keys.
     pub(crate) of: ColumnId,
     /// True if a row that is locked and not written stays as it is until the transaction has
     /// committed, under every protocol.
     pub(crate) keeps: bool,
 }
 
-/// The action of FOR UPDATE and FOR SHARE at locked rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnLocked {
-    /// Wait for the lock.
-    Wait,
-    /// NOWAIT: fail.
-    Fail,
-    /// SKIP LOCKED: leave the row out.
-    Skip,
+/// The rows of tables that the rows of a query, or of a relation in FROM, are made of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lockable {
+    /// The columns with their keys, while keys are read.
+    keys: Vec<ColumnId>,
+    /// The clause that makes other rows of them.
+    refused: Option<&'static str>,
+    /// The kind of a relation that OF cannot name.
+    kind: Option<&'static str>,
 }
 
-/// The clauses of FOR UPDATE and FOR SHARE of a query.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LockClauses {
-    lock: Lock,
-    pub(super) on_locked: OnLocked,
-}
-
-impl LockClauses {
-    /// Returns the locks of a relation's rows; `None` if it has none of a table.
-    pub(super) fn over(self, rel: &Rel) -> Option<RowLocks> {
-        let LockClauses { lock, on_locked } = self;
-        Some(RowLocks { lock, on_locked, of: scanned(rel)?, keeps: true })
+impl Lockable {
+    /// The rows of one table.
+    pub(super) fn of(key: Option<ColumnId>) -> Lockable {
+        Lockable { keys: key.into_iter().collect(), ..Lockable::default() }
     }
 
-    /// Reads the clauses of a statement's outermost query.
-    pub(super) fn of(query: &ast::Query) -> Result<Option<LockClauses>, SqlError> {
-        if query.locks.is_empty() {
-            return Ok(None);
+    /// The rows of a query with such a clause.
+    pub(super) fn refused(clause: &'static str) -> Lockable {
+        Lockable { refused: Some(clause), ..Lockable::default() }
+    }
+
+    /// The rows of several relations side by side.
+    pub(super) fn all(relations: &[Relation]) -> Lockable {
+        let keys = relations.iter().flat_map(|relation| &relation.rows.keys).copied().collect();
+        let refused = relations.iter().find_map(|relation| relation.rows.refused);
+        Lockable { keys, refused, kind: None }
+    }
+
+    /// Makes them those of a relation that OF cannot name.
+    pub(super) fn of_kind(self, kind: &'static str) -> Lockable {
+        Lockable { kind: Some(kind), ..self }
+    }
+
+    /// Returns the columns with their keys.
+    pub(super) fn keys(&self) -> &[ColumnId] {
+        &self.keys
+    }
+
+    /// Returns their keys; fails if they cannot be locked.
+    fn locked(&self, strength: Strength) -> Result<&[ColumnId], SqlError> {
+        match self.refused {
+            None => Ok(&self.keys),
+            Some(clause) => Err(refused(strength, clause)),
         }
-        let one_table = || match clauses::plain_select(query)?.from.as_slice() {
-            [] => Some(None),
-            [only] if only.joins.is_empty() => clauses::plain_table(&only.relation).map(Some),
-            _ => None,
+    }
+}
+
+fn refused(strength: Strength, clause: &str) -> SqlError {
+    let message = format!("{strength} is not allowed with {clause}");
+    SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+}
+
+/// A clause of a query.
+#[derive(Clone, Debug)]
+pub(super) struct LockClause {
+    strength: Strength,
+    on_locked: OnLocked,
+    of: Option<ast::Ident>,
+}
+
+impl LockClause {
+    /// Reads the clauses of a query.
+    pub(super) fn all(clauses: &[ast::LockClause]) -> Result<Vec<LockClause>, SqlError> {
+        clauses.iter().map(LockClause::read).collect()
+    }
+
+    fn read(clause: &ast::LockClause) -> Result<LockClause, SqlError> {
+        let ast::LockClause { lock_type: _, of, nonblock } = clause;
+        let strength = Strength::of(clause);
+        let (_, names) = carried::strength(of.as_ref());
+        let on_locked = match nonblock {
+            None => OnLocked::Wait,
+            Some(ast::NonBlock::Nowait) => OnLocked::Fail,
+            Some(ast::NonBlock::SkipLocked) => OnLocked::Skip,
         };
-        let Some(table) = one_table() else {
-            return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query"));
+        let of = match names {
+            [] => None,
+            [name] => name.as_ident().cloned(),
+            [first, ..] => {
+                let message = format!("{strength} must specify unqualified relation names");
+                let place = first.as_ident().and_then(names::position);
+                return Err(SqlError::new(state::SYNTAX, message).at(place));
+            }
         };
-        let mut locks = LockClauses { lock: Lock::Shared, on_locked: OnLocked::Wait };
-        for ast::LockClause { lock_type, of, nonblock } in &query.locks {
-            if let Some(of) = of {
-                let name = names::simple(of)?;
-                let known = match table {
-                    Some((_, Some(alias))) => Some(names::fold(&alias.name)),
-                    Some((table, None)) => Some(names::relation(table)?.name),
-                    None => None,
-                };
-                if known.as_ref() != Some(&name) {
-                    let message = format!(
-                        "relation \"{name}\" in FOR UPDATE clause not found in FROM clause"
-                    );
-                    return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+        Ok(LockClause { strength, on_locked, of })
+    }
+
+    /// Fails if there are clauses for what is no SELECT.
+    pub(super) fn refuse(clauses: &[LockClause], body: &SetExpr) -> Result<(), SqlError> {
+        let Some(LockClause { strength, .. }) = clauses.first() else { return Ok(()) };
+        let message = match body {
+            SetExpr::Values(_) => format!("{strength} cannot be applied to VALUES"),
+            _ => return Err(refused(*strength, "UNION/INTERSECT/EXCEPT")),
+        };
+        Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
+    }
+}
+
+impl Binder {
+    /// Returns the locks of the innermost query's clauses, one for each table. `apart` is the clause
+    /// that makes other rows of those of its relations.
+    pub(super) fn row_locks(
+        &self,
+        clauses: &[LockClause],
+        apart: Option<&str>,
+    ) -> Result<Vec<RowLocks>, SqlError> {
+        let mut locks: Vec<RowLocks> = Vec::new();
+        for LockClause { strength, on_locked, of } in clauses {
+            if let Some(clause) = apart {
+                return Err(refused(*strength, clause));
+            }
+            let rows = match of {
+                None => Lockable::all(self.relations()),
+                Some(name) => self.named_in_from(name, *strength)?.clone(),
+            };
+            let keys = rows.locked(*strength)?;
+            for key in keys {
+                match locks.iter_mut().find(|locks| locks.of == *key) {
+                    Some(known) => {
+                        known.strength = known.strength.max(*strength);
+                        known.on_locked = known.on_locked.max(*on_locked);
+                    }
+                    None => {
+                        let (strength, on_locked) = (*strength, *on_locked);
+                        locks.push(RowLocks { strength, on_locked, of: *key, keeps: true });
+                    }
                 }
             }
-            if matches!(lock_type, ast::LockType::Update) {
-                locks.lock = Lock::Exclusive;
+        }
+        Ok(locks)
+    }
+
+    /// Returns the rows of a relation that OF names.
+    fn named_in_from(&self, ident: &ast::Ident, strength: Strength) -> Result<&Lockable, SqlError> {
+        let name = names::fold(ident);
+        let mut relations = self.relations().iter();
+        let found = relations.find(|relation| relation.alias.as_deref() == Some(&*name));
+        let (sqlstate, message) = match found.map(|relation| (&relation.rows, relation.rows.kind)) {
+            Some((rows, None)) => return Ok(rows),
+            Some((_, Some(kind))) => {
+                (state::FEATURE_NOT_SUPPORTED, format!("{strength} cannot be applied to {kind}"))
             }
-            locks.on_locked = match nonblock {
-                None => locks.on_locked,
-                Some(ast::NonBlock::Nowait) => OnLocked::Fail,
-                Some(ast::NonBlock::SkipLocked) => OnLocked::Skip,
-            };
-        }
-        Ok(Some(locks))
+            None => (
+                state::UNDEFINED_TABLE,
+                format!("relation \"{name}\" in {strength} clause not found in FROM clause"),
+            ),
+        };
+        Err(SqlError::new(sqlstate, message).at(names::position(ident)))
     }
 }
 
-/// Returns a column of the only table that a relation scans, as `check` has found.
-fn scanned(rel: &Rel) -> Option<ColumnId> {
-    match rel {
-        Rel::Scan { table, columns } if !table.is_made() => columns.last().copied(),
-        Rel::Filter { input, .. }
-        | Rel::Project { input, .. }
-        | Rel::Sort { input, .. }
-        | Rel::Limit { input, .. } => scanned(input),
-        _ => None,
+impl Rel {
+    /// True if a query in it locks rows.
+    pub(crate) fn locks_rows(&self) -> bool {
+        let mut locks = matches!(self, Rel::Lock { .. });
+        for expr in self.exprs() {
+            expr.walk(&mut |part| {
+                if let crate::expr::Expr::Subquery(subquery) = part {
+                    locks |= subquery.rel.locks_rows();
+                }
+            });
+        }
+        locks || self.inputs().into_iter().any(Rel::locks_rows)
     }
-}
 
-/// Fails unless each row of a relation is one of a table's.
-pub(super) fn check(rel: &Rel) -> Result<(), SqlError> {
-    let has_subquery = rel.exprs().into_iter().any(|expr| expr.has_subquery());
-    match rel {
-        Rel::Scan { .. } | Rel::Values { .. } => Ok(()),
-        Rel::Filter { input, .. }
-        | Rel::Project { input, .. }
-        | Rel::Sort { input, .. }
-        | Rel::Limit { input, .. }
-            if !has_subquery =>
-        {
-            check(input)
+    /// True if a column's relation is on a side of an outer join that returns rows without one of
+    /// it.
+    pub(crate) fn is_nullable(&self, column: ColumnId) -> bool {
+        let has = |rel: &Rel| rel.columns().contains(&column);
+        match self {
+            Rel::Join(join) => {
+                let has_right = has(&join.right);
+                match join.kind {
+                    JoinKind::Inner => {}
+                    JoinKind::Full if has_right || has(&join.left) => return true,
+                    _ if has_right => return true,
+                    _ => {}
+                }
+                [&join.left, &join.right].into_iter().any(|side| side.is_nullable(column))
+            }
+            other => other.inputs().into_iter().any(|input| input.is_nullable(column)),
         }
-        Rel::Aggregate { .. } => {
-            Err(SqlError::unsupported("FOR UPDATE with GROUP BY or aggregate functions"))
-        }
-        Rel::Distinct { .. } => Err(SqlError::unsupported("FOR UPDATE with DISTINCT")),
-        _ => Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query")),
     }
 }

@@ -31,7 +31,7 @@ mod window;
 pub(crate) use change::{Change, change, target_of};
 pub(crate) use insert::{Insert, Returning, Source, insert, table_of};
 pub(crate) use items::{Item, bind_items};
-pub(crate) use lock::{OnLocked, RowLocks};
+pub(crate) use lock::{OnLocked, RowLocks, Strength};
 pub(crate) use on_conflict::{DoUpdate, NewValues, OnConflict};
 use query::Output;
 pub(crate) use query::{Query, compile};
@@ -136,10 +136,8 @@ pub(crate) struct Binder {
     levels: Vec<Level>,
     /// The types of parameters, as far as they are determined.
     pub(crate) params: Vec<Option<Type>>,
-    /// True if the statement may read rows' keys.
+    /// True if the query may read rows' keys.
     row_keys: bool,
-    /// True until the query that may lock its rows is bound.
-    may_lock: bool,
     columns: Vec<ColumnInfo>,
     /// The tables that subqueries may name; `None` where there can be no subquery.
     tables: Option<Vec<Arc<Table>>>,
@@ -178,7 +176,6 @@ impl Binder {
             levels: vec![Level::default()],
             params: declared.to_vec(),
             row_keys: false,
-            may_lock: false,
             columns: Vec::new(),
             tables: None,
             views: Vec::new(),

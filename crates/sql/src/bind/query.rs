@@ -1,6 +1,6 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
 
-use super::lock::{self, LockClauses, OnLocked, RowLocks};
+use super::lock::{LockClause, Lockable, RowLocks};
 use super::types::{check_equality, check_order};
 use super::window::{WindowCall, Windows};
 use super::{Binder, ColumnInfo, Item, Level, Objects, Typed, bind_items};
@@ -27,6 +27,8 @@ pub(crate) struct Output {
 pub(crate) struct Bound {
     pub(crate) rel: Rel,
     pub(crate) outputs: Vec<Output>,
+    /// The rows of tables that its rows are made of.
+    pub(super) rows: Lockable,
 }
 
 /// A logical plan of a whole query.
@@ -39,7 +41,7 @@ pub(crate) struct Query {
     pub(crate) ids: usize,
     /// The names and types of the columns, by id.
     pub(crate) known: Vec<ColumnInfo>,
-    /// The locks of FOR UPDATE or FOR SHARE, which has one table and neither groups nor joins.
+    /// The locks of the rows of the table that an UPDATE or DELETE changes.
     pub(crate) locks: Option<RowLocks>,
 }
 
@@ -50,7 +52,7 @@ pub(crate) fn compile(
     declared: &[Option<Type>],
 ) -> Result<Query, SqlError> {
     let mut binder = Binder::over(objects, declared);
-    let (bound, locks) = binder.bind_locking(query)?;
+    let bound = binder.bind_query(query)?;
     let column = |output: &Output| {
         let info = binder.column(output.id);
         let mut column = Column::new(output.name.clone(), info.ty);
@@ -59,7 +61,7 @@ pub(crate) fn compile(
     };
     let columns = bound.outputs.iter().map(column).collect();
     let outputs = bound.outputs.iter().map(|output| output.id).collect();
-    Ok(Query { columns, locks, ..binder.finish(bound.rel, outputs) })
+    Ok(Query { columns, ..binder.finish(bound.rel, outputs) })
 }
 
 /// The clauses of a query behind its body.
@@ -136,21 +138,6 @@ impl Binder {
         }
     }
 
-    /// Binds a query that may lock its rows.
-    pub(super) fn bind_locking(
-        &mut self,
-        query: &ast::Query,
-    ) -> Result<(Bound, Option<RowLocks>), SqlError> {
-        let clauses = LockClauses::of(query)?;
-        self.may_lock = clauses.is_some();
-        self.row_keys = clauses.is_some_and(|clauses| clauses.on_locked == OnLocked::Skip);
-        let bound = self.bind_query(query)?;
-        let Some(clauses) = clauses else { return Ok((bound, None)) };
-        lock::check(&bound.rel)?;
-        let locks = clauses.over(&bound.rel);
-        Ok((bound, locks))
-    }
-
     /// Binds a query, which sees the relations of the queries around it.
     pub(super) fn bind_query(&mut self, query: &ast::Query) -> Result<Bound, SqlError> {
         self.bind_query_of(query, None)
@@ -178,9 +165,7 @@ impl Binder {
             return Err(SqlError::unsupported("a subquery here"));
         }
         let is_side = std::mem::take(&mut self.binds_side);
-        if !std::mem::take(&mut self.may_lock) && !locks.is_empty() {
-            return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query"));
-        }
+        let locks = LockClause::all(locks)?;
         let foreign = for_clause.is_some()
             || settings.is_some()
             || format_clause.is_some()
@@ -198,9 +183,14 @@ impl Binder {
         let mut bound = match (&**body, set) {
             (SetExpr::Select(select), _) => {
                 self.binds_side = is_side;
-                self.bind_select(select, &order)?
+                let outside = self.row_keys;
+                self.row_keys |= !locks.is_empty();
+                let bound = self.bind_select(select, &order, &locks);
+                self.row_keys = outside;
+                bound?
             }
             (other, set) => {
+                LockClause::refuse(&locks, other)?;
                 let bound = set.map_or_else(|| self.bind_body(other), Ok)?;
                 let mut bound = self.sort_outputs(bound, &order)?;
                 bound.rel = self.bind_limit(bound.rel, &order)?;
@@ -215,7 +205,7 @@ impl Binder {
     /// Binds what may be a side of a set operation.
     pub(super) fn bind_body(&mut self, body: &SetExpr) -> Result<Bound, SqlError> {
         match body {
-            SetExpr::Select(select) => self.bind_select(select, &Order::default()),
+            SetExpr::Select(select) => self.bind_select(select, &Order::default(), &[]),
             SetExpr::Query(query) => self.bind_query(query),
             SetExpr::Values(values) => self.bind_values(values),
             SetExpr::SetOperation { op, set_quantifier, .. } => {
@@ -284,7 +274,8 @@ impl Binder {
         let sides = sides.into_iter().map(|side| self.side(side, &types));
         let sides = sides.collect::<Result<_, _>>()?;
         let columns = outputs.iter().map(|output| output.id).collect();
-        Ok(Bound { rel: Rel::Set(Box::new(SetOperation { op, all, columns, sides })), outputs })
+        let rel = Rel::Set(Box::new(SetOperation { op, all, columns, sides }));
+        Ok(Bound { rel, outputs, rows: Lockable::refused("UNION/INTERSECT/EXCEPT") })
     }
 
     /// The type of an output; none for a literal or a parameter.
@@ -354,6 +345,7 @@ impl Binder {
             Rel::Sort { input, .. }
             | Rel::Distinct { input, .. }
             | Rel::Limit { input, .. }
+            | Rel::Lock { input, .. }
             | Rel::With { body: input, .. } => self.give_type(input, id, ty),
             _ => Ok(false),
         }
@@ -389,7 +381,7 @@ impl Binder {
         self.levels.pop();
         let columns = outputs.iter().map(|output| output.id).collect();
         let rel = Rel::Values { columns, rows: made };
-        Ok(Bound { rel, outputs })
+        Ok(Bound { rel, outputs, rows: Lockable::default() })
     }
 
     /// Sorts a query by its outputs.
@@ -423,11 +415,10 @@ impl Binder {
             }
             by.push(SortKey { column, descending, nulls_first });
         }
-        let rel = match by.is_empty() {
-            true => bound.rel,
-            false => Rel::Sort { input: Box::new(bound.rel), by },
-        };
-        Ok(Bound { rel, outputs: bound.outputs })
+        if !by.is_empty() {
+            bound.rel = Rel::Sort { input: Box::new(bound.rel), by };
+        }
+        Ok(bound)
     }
 
     fn bind_limit(&mut self, rel: Rel, order: &Order<'_>) -> Result<Rel, SqlError> {
@@ -492,10 +483,15 @@ impl Binder {
         Ok(counted.join(JoinKind::Inner, limited, Expr::truth()))
     }
 
-    fn bind_select(&mut self, select: &ast::Select, order: &Order<'_>) -> Result<Bound, SqlError> {
+    fn bind_select(
+        &mut self,
+        select: &ast::Select,
+        order: &Order<'_>,
+        locks: &[LockClause],
+    ) -> Result<Bound, SqlError> {
         let (levels, named) = (self.levels.len(), self.named.len());
         self.levels.push(Level::default());
-        let bound = self.bind_select_inner(select, order);
+        let bound = self.bind_select_inner(select, order, locks);
         self.levels.truncate(levels);
         self.named.truncate(named);
         bound.or_else(|error| self.bind_empty(select, error))
@@ -505,6 +501,7 @@ impl Binder {
         &mut self,
         select: &ast::Select,
         order: &Order<'_>,
+        locks: &[LockClause],
     ) -> Result<Bound, SqlError> {
         let ast::Select {
             select_token: _,
@@ -601,6 +598,17 @@ impl Binder {
         let mut sets = self.level().sets.take().unwrap_or_default();
         let mut windows = self.level().windows.take().unwrap_or_default();
         let aggregates = self.end_clause();
+        let apart = [
+            (distinct.is_some(), "DISTINCT clause"),
+            (!group_by.is_empty(), "GROUP BY clause"),
+            (having.is_some(), "HAVING clause"),
+            (!aggregates.is_empty(), "aggregate functions"),
+            (!windows.calls.is_empty(), "window functions"),
+            (!sets.is_empty(), "set-returning functions in the target list"),
+        ];
+        let apart = apart.into_iter().find_map(|(has, what)| has.then_some(what));
+        let locked = self.row_locks(locks, apart)?;
+        let rows = apart.map_or_else(|| Lockable::all(self.relations()), Lockable::refused);
 
         let grouped = !group_by.is_empty()
             || having.is_some()
@@ -627,7 +635,10 @@ impl Binder {
             rel = rel.filter(having.into_iter().collect());
         }
         rel = self.add_windows(rel, windows).with_sets(sets);
-        let mut bound = self.project(rel, items, sort, distinct.as_ref(), first_of)?;
+        let mut bound = self.project(rel, items, sort, distinct.as_ref(), first_of, rows)?;
+        if !locked.is_empty() {
+            bound.rel = Rel::Lock { input: Box::new(bound.rel), locks: locked };
+        }
         bound.rel = self.bind_limit(bound.rel, order)?;
         Ok(bound)
     }
@@ -698,6 +709,7 @@ impl Binder {
         sort: Vec<Sorted>,
         distinct: Option<&ast::Distinct>,
         first_of: Vec<Chosen>,
+        rows: Lockable,
     ) -> Result<Bound, SqlError> {
         let mut computed: Vec<(ColumnId, Expr)> = Vec::with_capacity(items.len());
         let mut outputs = Vec::with_capacity(items.len());
@@ -741,6 +753,10 @@ impl Binder {
             let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
             return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
         }
+        let keys = rows.keys().iter().map(|key| (*key, Expr::Column(*key)));
+        let keys = keys.filter(|(key, _)| computed.iter().all(|(known, _)| known != key));
+        let keys: Vec<_> = keys.collect();
+        computed.extend(keys);
         let mut rel = Rel::Project { input: Box::new(rel), outputs: computed };
         if is_distinct {
             let on = outputs.iter().map(|output| output.id).collect();
@@ -752,7 +768,7 @@ impl Binder {
         if matches!(distinct, Some(ast::Distinct::On(_))) {
             rel = Rel::Distinct { input: Box::new(rel), on: first_ids };
         }
-        Ok(Bound { rel, outputs })
+        Ok(Bound { rel, outputs, rows })
     }
 
     /// Adds an output to a projection, and returns its column. No two outputs have one column,

@@ -1,5 +1,6 @@
 //! The queries of WITH, recursive ones among them.
 
+use super::lock::Lockable;
 use super::query::{Bound, order_of};
 use super::types::check_equality;
 use super::{Binder, NamedQuery, Output};
@@ -194,7 +195,8 @@ impl Binder {
             first: self.side(first, &types)?,
             step: self.side(step, &types)?,
         };
-        Ok(Bound { rel: Rel::Recursive(Box::new(recursion)), outputs })
+        let rel = Rel::Recursive(Box::new(recursion));
+        Ok(Bound { rel, outputs, rows: Lockable::default() })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::functions::SetCall;
 use super::group::Mark;
+use super::lock::Lockable;
 use super::window::Windows;
 use super::{Aggregate, Binder, COMMIT_TIMESTAMP, ColumnInfo, ROW_KEY, Typed};
 use crate::catalog::Table;
@@ -46,6 +47,8 @@ pub(crate) struct Relation {
     pub(crate) commit_timestamp: Option<ColumnId>,
     /// The id of the row's key.
     pub(crate) row_key: Option<ColumnId>,
+    /// The rows of tables that its rows are made of.
+    pub(super) rows: Lockable,
     /// True if its name stands for its only column.
     pub(crate) is_scalar: bool,
     /// True if an outer join returns rows without one of its own.
@@ -136,12 +139,14 @@ impl Binder {
         let commit_timestamp = versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
         let row_key = self.row_keys.then(|| self.computed(ROW_KEY, Type::Bytea));
         let alias = Some(alias.into());
+        let stored = row_key.filter(|_| !table.is_made());
         Relation {
             alias,
             columns,
             table: Some(table),
             commit_timestamp,
             row_key,
+            rows: Lockable::of(stored),
             is_scalar: false,
             is_optional: false,
         }

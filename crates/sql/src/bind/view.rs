@@ -19,8 +19,8 @@ pub(crate) fn view(
 ) -> Result<(Query, Vec<Mention>), SqlError> {
     let mut binder = Binder::over(objects, &[]);
     binder.mentions = Some(Vec::new());
-    let (bound, locks) = binder.bind_locking(query)?;
-    if locks.is_some() {
+    let bound = binder.bind_query(query)?;
+    if bound.rel.locks_rows() {
         return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a view"));
     }
     let column = |output: &Output| Column::new(output.name.clone(), binder.column(output.id).ty);
@@ -72,7 +72,7 @@ impl Binder {
                 return Err(changed());
             }
         }
-        let relation = self.derived(&bound.outputs, alias, Some(shown))?;
+        let relation = self.derived(&bound.outputs, alias, Some(shown), bound.rows)?;
         self.level().relations.push(relation);
         Ok(bound.rel)
     }

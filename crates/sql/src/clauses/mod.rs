@@ -9,7 +9,7 @@ mod query;
 mod session;
 mod unparsed;
 
-pub(crate) use query::{plain_select, plain_table, plain_values};
+pub(crate) use query::{plain_table, plain_values};
 pub(crate) use session::statement;
 pub(crate) use unparsed::unparsed;
 

@@ -3,6 +3,7 @@
 use super::generated;
 use super::options::Options;
 use super::records::{Record, Records};
+use crate::advisory;
 use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
@@ -118,6 +119,7 @@ impl Session {
         };
         let lock_timeout = self.facts.settings.timeout("lock_timeout");
         self.facts.sequences.begin_statement(&work.sequences, false, lock_timeout, Drawn::new());
+        self.facts.advisory.begin_statement(advisory::Done::new());
         let mut defaults = vec![Datum::Null; table.columns.len()];
         let mut computed = Vec::new();
         for (at, expr) in bind::Binder::new(&[]).defaults(&table)?.into_iter().enumerate() {

@@ -167,7 +167,7 @@ fn serial(ty: &DataType) -> Option<Type> {
 pub(super) fn column_type(cx: &Ddl<'_>, data_type: &ast::DataType) -> Result<Type, SqlError> {
     let ty = names::data_type(data_type, &cx.types)?;
     match ty {
-        Type::Object(_) | Type::Int2Vector => {
+        Type::Object(_) | Type::Int2Vector | Type::Void => {
             Err(SqlError::unsupported(format!("a column of type {ty}")))
         }
         ty => Ok(ty),
@@ -183,6 +183,10 @@ pub(super) async fn column_def(
     def: &ast::ColumnDef,
     table: &str,
 ) -> Result<(ColumnDef, Option<Given>), SqlError> {
+    if names::data_type(&def.data_type, &cx.types).is_ok_and(|ty| ty == Type::Void) {
+        let message = format!("column \"{}\" has pseudo-type void", names::fold(&def.name));
+        return Err(SqlError::new(state::INVALID_TABLE, message));
+    }
     let serial = serial(&def.data_type);
     let ty = serial.map_or_else(|| column_type(cx, &def.data_type), Ok)?;
     let mut column = ColumnDef::new(&names::fold(&def.name), ty);

@@ -1,7 +1,8 @@
 //! The rows of set-returning functions.
 
-use super::{Context, Operator, Row, evaluate};
+use super::{Context, Operator, Row};
 use crate::datum::Datum;
+use crate::effects;
 use crate::error::SqlError;
 use crate::function::Rows;
 use crate::physical::{Node, Op};
@@ -15,6 +16,11 @@ pub(super) struct Functions {
     calls: Option<Vec<(Rows, usize)>>,
     /// The rows so far.
     count: i64,
+}
+
+/// Returns a value as the only row.
+fn one(value: Datum) -> Rows {
+    Box::new(std::iter::once(Ok(vec![value])))
 }
 
 impl Functions {
@@ -33,14 +39,21 @@ impl Operator for Functions {
             let Op::Functions { calls, ordinality } = &self.plan.op else {
                 return Ok(Vec::new());
             };
-            let scope = cx.scope();
             let running = match &mut self.calls {
                 Some(running) => running,
                 None => {
                     let mut running = Vec::with_capacity(calls.len());
                     for (function, args) in calls {
-                        let args = evaluate(args, &[], &scope)?;
-                        running.push((function.rows(&args, &scope)?, function.width()));
+                        let args = cx.evaluate(args, &[]).await?;
+                        let rows = match function.effect() {
+                            None => function.rows(&args, &cx.scope())?,
+                            // Its value is the only row.
+                            Some(_) if args.iter().any(Datum::is_null) => one(Datum::Null),
+                            Some(effect) => {
+                                one(effects::call(effect, &args, cx.txn, cx.facts).await?)
+                            }
+                        };
+                        running.push((rows, function.width()));
                     }
                     self.calls.insert(running)
                 }

@@ -1,26 +1,162 @@
-//! SKIP LOCKED: rows are found without locks, then locked one by one, in order, until there are
-//! enough. So only returned rows are locked, with their values under the lock. Rows that are
-//! inserted meanwhile are not seen.
+//! Locks the rows of tables that a query's rows are made of: above its joins, so that only rows
+//! that are returned are locked.
+//!
+//! What the input reads, it reads under shared locks (or as the protocol reads otherwise: at a
+//! snapshot, or validated when the transaction commits), so that a row is the same once its lock is
+//! acquired.
+//!
+//! With SKIP LOCKED the input reads without locks, and its rows only name candidates. The rows of
+//! tables of each candidate are locked at once, or the candidate is left out. Then the input runs
+//! again, with shared locks, over these rows of the tables alone: what it returns is true. Rows that
+//! are inserted meanwhile are not seen.
 
-use super::{Context, Operator, Row, evaluate};
+use super::{CHUNK_ROWS, Context, Operator, Row, start};
+use crate::bind::{OnLocked, Strength};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::kv;
-use crate::physical::{Node, Op};
-use crate::row;
+use crate::logical::ColumnId;
+use crate::physical::{LockedTable, Node, Op};
+use meridian_mvcc::{Key, Value};
 use meridian_txn::{Failure, Future, Locking};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// The rows that could be locked.
+/// The rows of tables that the scans of a running query read alone, by the column of their keys.
+pub(super) type Pins = BTreeMap<ColumnId, (Key, Value)>;
+
+/// The rows of the input that could be locked.
 pub(super) struct LockRows {
     input: Box<dyn Operator>,
     plan: Arc<Node>,
+    /// The keys of the candidates so far, which are looked at once: all rows that are made of the
+    /// same rows of tables are found together.
+    seen: HashSet<Vec<Key>>,
 }
 
 impl LockRows {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        LockRows { input, plan }
+        LockRows { input, plan, seen: HashSet::new() }
     }
+
+    /// Returns the next rows, which the locks wait for.
+    async fn wait(
+        &mut self,
+        tables: &[LockedTable],
+        cx: &mut Context<'_>,
+        want: usize,
+    ) -> Result<Vec<Row>, SqlError> {
+        let rows = self.input.next(cx, want).await?;
+        for table in tables {
+            let mut keys: Vec<Key> = rows.iter().filter_map(|row| key_of(row, table)).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            lock(&keys, table, cx).await?;
+        }
+        Ok(rows)
+    }
+
+    /// Returns rows of the next candidates that can be locked.
+    async fn skip(
+        &mut self,
+        input: &Arc<Node>,
+        tables: &[LockedTable],
+        cx: &mut Context<'_>,
+        want: usize,
+    ) -> Result<Vec<Row>, SqlError> {
+        let mut rows = Vec::new();
+        while rows.is_empty() {
+            let before = cx.lock_as(Locking::None)?;
+            let found = self.input.next(cx, want).await;
+            cx.lock_as(before)?;
+            let found = found?;
+            if found.is_empty() {
+                break;
+            }
+            for candidate in found {
+                let keys: Vec<Key> =
+                    tables.iter().filter_map(|table| key_of(&candidate, table)).collect();
+                let bytes = keys.iter().map(|key| key.len()).sum();
+                if keys.len() < tables.len() || !self.seen.insert(keys.clone()) {
+                    continue;
+                }
+                cx.state.held.add(bytes)?;
+                let mut pins = Pins::new();
+                for (table, key) in tables.iter().zip(keys) {
+                    match lock(std::slice::from_ref(&key), table, cx).await?.pop() {
+                        Some(value) => _ = pins.insert(table.of, (key, value)),
+                        None => break,
+                    }
+                }
+                if pins.len() == tables.len() {
+                    again(input, pins, cx, &mut rows).await?;
+                }
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Adds the rows of an input that are made of some rows of tables.
+async fn again(
+    input: &Arc<Node>,
+    pins: Pins,
+    cx: &mut Context<'_>,
+    rows: &mut Vec<Row>,
+) -> Result<(), SqlError> {
+    // The joins of the candidates go on behind it.
+    let (outside, params) = (cx.state.pins.clone(), cx.state.params.clone());
+    cx.state.pins.extend(pins);
+    let before = cx.lock_as(Locking::Wait)?;
+    let mut running = start(input, false);
+    let done = loop {
+        match running.next(cx, CHUNK_ROWS).await {
+            Ok(more) if more.is_empty() => break Ok(()),
+            Ok(more) => {
+                cx.pause(more.len()).await;
+                rows.extend(more);
+            }
+            Err(error) => break Err(error),
+        }
+    };
+    cx.lock_as(before)?;
+    (cx.state.pins, cx.state.params) = (outside, params);
+    done
+}
+
+/// Returns the key of a table's row that a row is made of.
+fn key_of(row: &[Datum], table: &LockedTable) -> Option<Key> {
+    match row.get(table.key) {
+        Some(Datum::Bytes(key)) => Some(kv::to_key(key.to_vec())),
+        _ => None,
+    }
+}
+
+/// Locks rows of a table, and returns those that are there; none with SKIP LOCKED, if one of them
+/// is locked.
+async fn lock(
+    keys: &[Key],
+    table: &LockedTable,
+    cx: &mut Context<'_>,
+) -> Result<Vec<Value>, SqlError> {
+    let LockedTable { strength, on_locked, .. } = *table;
+    let before = match on_locked {
+        OnLocked::Wait => cx.lock_as(Locking::Wait)?,
+        OnLocked::Fail | OnLocked::Skip => cx.lock_as(Locking::NoWait)?,
+    };
+    let found = cx.txn.get_many(keys, Strength::lock(strength)).await;
+    cx.lock_as(before)?;
+    let found = match found {
+        Err(Failure::Locked) if on_locked == OnLocked::Skip => return Ok(Vec::new()),
+        found => found?,
+    };
+    for (key, value) in keys.iter().zip(&found) {
+        if let Some(value) = value {
+            // It stays as it is until the transaction has committed, under every protocol.
+            cx.txn.keep(key, value)?;
+        }
+    }
+    Ok(found.into_iter().flatten().collect())
 }
 
 impl Operator for LockRows {
@@ -30,45 +166,12 @@ impl Operator for LockRows {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Op::LockRows(locked) = &self.plan.op else { return Ok(Vec::new()) };
-            let Op::Scan(scan) = &locked.scan.op else { return Ok(Vec::new()) };
-            let all = vec![true; scan.table.columns.len()];
-            let mut rows = Vec::new();
-            while rows.is_empty() {
-                if !cx.txn.set_locking(Locking::None) {
-                    return Err(SqlError::unsupported(
-                        "SKIP LOCKED in a database whose protocol takes no locks",
-                    ));
-                }
-                let found = self.input.next(cx, want).await;
-                cx.txn.set_locking(Locking::NoWait);
-                let found = found?;
-                if found.is_empty() {
-                    break;
-                }
-                for row in found {
-                    let Datum::Bytes(key) = &row[locked.key] else { continue };
-                    let key = kv::to_key(key.to_vec());
-                    let value = match cx.txn.get(&key, locked.lock).await {
-                        Err(Failure::Locked) => continue,
-                        Err(error) => return Err(error.into()),
-                        // It has been deleted since.
-                        Ok(None) => continue,
-                        Ok(Some(value)) => value,
-                    };
-                    let stored = row::decode(&scan.table, &key[kv::PREFIX..], &value, &all)?;
-                    let mut taken = Vec::new();
-                    scan.take(&scan.with_key(stored, &key), cx, &mut taken)?;
-                    for row in taken {
-                        rows.push(match &locked.outputs {
-                            Some(outputs) => evaluate(outputs, &row, &cx.scope())?,
-                            None => row,
-                        });
-                    }
-                }
+            let plan = self.plan.clone();
+            let Op::LockRows { input, tables } = &plan.op else { return Ok(Vec::new()) };
+            match tables.iter().any(|table| table.on_locked == OnLocked::Skip) {
+                true => self.skip(input, tables, cx, want).await,
+                false => self.wait(tables, cx, want).await,
             }
-            cx.txn.set_locking(Locking::Wait);
-            Ok(rows)
         })
     }
 }

@@ -31,7 +31,8 @@ use crate::physical::{Node, Op, Query};
 use crate::stack;
 use crate::system::{self, Catalog};
 use crate::turn::Turn;
-use meridian_txn::{Future, Transaction};
+use lock_rows::Pins;
+use meridian_txn::{Future, Locking, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,6 +56,10 @@ struct State {
     catalog: Option<Catalog>,
     /// The counts of each node, for EXPLAIN ANALYZE.
     actuals: Option<Actuals>,
+    /// The rows that scans of their tables read alone.
+    pins: Pins,
+    /// How reads lock rows now.
+    locking: Locking,
     held: Held,
     turn: Turn,
 }
@@ -91,6 +96,19 @@ impl Context<'_> {
         effects::holds(condition, row, &scope, self.txn).await
     }
 
+    /// Sets how reads lock rows from now on; returns how they did before. Fails if the protocol
+    /// cannot do it.
+    fn lock_as(&mut self, how: Locking) -> Result<Locking, SqlError> {
+        let before = std::mem::replace(&mut self.state.locking, how);
+        if before != how && !self.txn.set_locking(how) {
+            return Err(SqlError::unsupported(match how {
+                Locking::None => "SKIP LOCKED in a database whose protocol takes no locks",
+                _ => "NOWAIT in a database whose protocol takes no locks and has readers wait",
+            }));
+        }
+        Ok(before)
+    }
+
     /// Takes memory for a row until the query ends.
     fn hold(&mut self, row: &[Datum]) -> Result<(), SqlError> {
         self.state.held.add(weight(row))
@@ -118,8 +136,8 @@ fn start(node: &Arc<Node>, measures: bool) -> Box<dyn Operator> {
     let operator: Box<dyn Operator> = match &node.op {
         Op::Values(_) => Box::new(rows::Values::new(plan)),
         Op::Scan(_) => Box::new(scan::Scan::new(plan)),
-        Op::LockRows(locked) => {
-            Box::new(lock_rows::LockRows::new(start(&locked.input, measures), plan))
+        Op::LockRows { input, .. } => {
+            Box::new(lock_rows::LockRows::new(start(input, measures), plan))
         }
         Op::Filter { input, .. } => Box::new(rows::Filter::new(start(input, measures), plan)),
         Op::Project { input, .. } => Box::new(rows::Project::new(start(input, measures), plan)),
@@ -234,6 +252,8 @@ impl Running {
             made: HashMap::new(),
             catalog: None,
             actuals: self.measures.then(Actuals::new),
+            pins: Pins::new(),
+            locking: Locking::Wait,
             held: reader.facts.held(),
             turn: Turn::new(reader.facts.clock),
         });

@@ -2,14 +2,16 @@
 
 use super::{Context, Operator, Row};
 use crate::access::Target;
-use crate::bind::OnLocked;
+use crate::bind::{OnLocked, RowLocks};
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::kv;
 use crate::physical::{self, Node, Op};
+use crate::row;
 use crate::scan::{Cursor, Found};
 use crate::system;
 use bytes::Bytes;
-use meridian_mvcc::Key;
+use meridian_mvcc::{Key, Value};
 use meridian_txn::{Future, Lock, Locking};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,6 +30,8 @@ enum Source {
     Stored(Box<Cursor>),
     /// The rows of a system table, and how many of them were read.
     Made(Arc<Vec<Row>>, usize),
+    /// The only row, until it is read.
+    Pinned(Option<Row>),
 }
 
 impl Scan {
@@ -80,19 +84,11 @@ impl physical::Scan {
         row
     }
 
-    /// Sets whether the next read waits for locks.
-    fn set_locking(&self, cx: &mut Context<'_>) -> Result<(), SqlError> {
-        if self.locks.is_some_and(|locks| locks.on_locked == OnLocked::Fail)
-            && !cx.txn.set_locking(Locking::NoWait)
-        {
-            return Err(SqlError::unsupported(
-                "NOWAIT in a database whose protocol takes no locks and has readers wait",
-            ));
-        }
-        Ok(())
-    }
-
     async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
+        let key = self.columns.get(self.table.columns.len() + 1);
+        if let Some((key, value)) = key.and_then(|key| cx.state.pins.get(key)) {
+            return self.pinned(key, value).map(Source::Pinned);
+        }
         if !self.table.is_made() {
             let targets = self.access.targets(&self.table, &cx.scope())?;
             let cursor = Cursor::new(self.access.index, targets, self.backwards);
@@ -109,6 +105,16 @@ impl physical::Scan {
             }
         };
         Ok(Source::Made(rows, 0))
+    }
+
+    /// Returns a row that is read alone.
+    fn pinned(&self, key: &Key, value: &Value) -> Result<Option<Row>, SqlError> {
+        let columns = self.table.columns.len();
+        if self.wanted.get(columns) == Some(&true) {
+            return Err(SqlError::unsupported("SKIP LOCKED with meridian_commit_timestamp"));
+        }
+        let row = row::decode(&self.table, &key[kv::PREFIX..], value, &self.wanted)?;
+        Ok(Some(self.with_key(row, key)))
     }
 
     /// Adds a row's outputs, if the filter accepts the row.
@@ -150,11 +156,17 @@ impl Operator for Scan {
                     Source::Unopened => 0,
                     Source::Stored(cursor) => {
                         if self.waiting.is_empty() {
-                            scan.set_locking(cx)?;
+                            let fails = |locks: RowLocks| locks.on_locked == OnLocked::Fail;
+                            let how = match scan.locks.is_some_and(fails) {
+                                true => Locking::NoWait,
+                                false => cx.state.locking,
+                            };
+                            let before = cx.lock_as(how)?;
                             let (table, wanted) = (&scan.table, &scan.wanted);
-                            let lock = scan.locks.map_or(Lock::Shared, |locks| locks.lock);
-                            self.waiting =
-                                cursor.next(cx.txn, table, wanted, lock, limit).await?.into();
+                            let lock = scan.locks.map_or(Lock::Shared, |it| it.strength.lock());
+                            let found = cursor.next(cx.txn, table, wanted, lock, limit).await;
+                            cx.lock_as(before)?;
+                            self.waiting = found?.into();
                         }
                         let mut count = 0;
                         while out.len() < want
@@ -172,6 +184,13 @@ impl Operator for Scan {
                         }
                         count
                     }
+                    Source::Pinned(row) => match row.take() {
+                        Some(row) => {
+                            scan.take(&row, cx, &mut out)?;
+                            1
+                        }
+                        None => 0,
+                    },
                     Source::Made(rows, at) => {
                         let mut count = 0;
                         while out.len() < want

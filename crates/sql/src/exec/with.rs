@@ -5,7 +5,7 @@ use crate::error::SqlError;
 use crate::key;
 use crate::memory::weight;
 use crate::physical::{Node, Op};
-use meridian_txn::Future;
+use meridian_txn::{Future, Locking};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -65,7 +65,11 @@ impl Operator for Named {
             let rows = match (&self.rows, &cx.state.named[*name], definition) {
                 (Some(rows), ..) | (None, Some(rows), _) => rows.clone(),
                 (None, None, Some(definition)) => {
-                    let rows = Arc::new(all(start(definition, cx.measures()).as_mut(), cx).await?);
+                    // Its rows are read once, and are not looked at again as candidates.
+                    let before = cx.lock_as(Locking::Wait)?;
+                    let rows = all(start(definition, cx.measures()).as_mut(), cx).await;
+                    cx.lock_as(before)?;
+                    let rows = Arc::new(rows?);
                     cx.state.named[*name] = Some(rows.clone());
                     rows
                 }

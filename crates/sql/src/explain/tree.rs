@@ -9,7 +9,6 @@ use crate::expr::Expr;
 use crate::logical::{ColumnId, SetOp};
 use crate::physical::{How, Join, Kind, Node, Op, Query, Scan, SortBy};
 use crate::types::Type;
-use meridian_txn::Lock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -81,8 +80,8 @@ impl Tree<'_> {
             }
             Op::Values(_) => values(cost(&[])),
             Op::Scan(scan) => self.scan(scan, cost(&[])),
-            Op::LockRows(locked) => {
-                let input = self.node(&locked.input);
+            Op::LockRows { input, .. } => {
+                let input = self.node(input);
                 Explained::new("LockRows", cost(&[&input])).inputs([input])
             }
             // A filter and a projection are shown with their inputs, as PostgreSQL does.
@@ -248,10 +247,7 @@ impl Tree<'_> {
         let names = Names { column: &name, param: &param };
         let shown = with_conditions(shown, &scan.table, &scan.access, scan.filter.as_ref(), &names);
         match scan.locks.filter(|locks| locks.keeps) {
-            Some(locks) if locks.lock == Lock::Exclusive => {
-                shown.detail("Row Locks", "for update".into())
-            }
-            Some(_) => shown.detail("Row Locks", "for share".into()),
+            Some(locks) => shown.detail("Row Locks", locks.strength.to_string().to_lowercase()),
             None => shown,
         }
     }

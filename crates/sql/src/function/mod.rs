@@ -12,6 +12,7 @@ mod conditional;
 mod encode;
 mod enumeration;
 mod json;
+mod locks;
 mod math;
 mod network;
 mod pattern;
@@ -32,10 +33,12 @@ pub(crate) use pattern::{like, like_range};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
 pub(crate) use time::shifted;
 
+use crate::advisory;
 use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::sleep::Sleep;
 use crate::system::Catalog;
 use crate::types::Type;
 use rust_decimal::Decimal;
@@ -60,17 +63,15 @@ enum Kernel {
     Rows(fn(&[Datum], &Scope<'_>) -> Result<Rows, SqlError>),
 }
 
-/// The use that a function makes of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a function does besides computing a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// `nextval`
-    Next,
-    /// `currval`
-    Current,
-    /// `lastval`
-    Last,
-    /// `setval`
-    Set,
+    /// It reads or changes a sequence.
+    Sequence(crate::sequence::Use),
+    /// It waits for a time.
+    Sleep(Sleep),
+    /// It takes or releases advisory locks.
+    Advisory(advisory::Call),
 }
 
 /// A function, or an operator.
@@ -154,6 +155,17 @@ impl Function {
         kernel: fn(&[Datum], &Scope<'_>) -> Result<Rows, SqlError>,
     ) -> Function {
         Function { kernel: Kernel::Rows(kernel), ..Function::new(name, params, result, no_value) }
+    }
+
+    /// A strict and volatile function that the executor calls.
+    const fn effect_of(
+        name: &'static str,
+        params: &'static [Param],
+        result: Out,
+        effect: Effect,
+    ) -> Function {
+        let function = Function::new(name, params, result, no_value).volatile();
+        Function { kernel: Kernel::Effect(effect), ..function }
     }
 
     /// Its rows have these columns.
@@ -272,10 +284,11 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 15] = [
+const ALL: [&[Function]; 16] = [
     array::FUNCTIONS,
     catalog::FUNCTIONS,
     conditional::FUNCTIONS,
+    locks::FUNCTIONS,
     math::FUNCTIONS,
     encode::FUNCTIONS,
     enumeration::FUNCTIONS,
@@ -339,6 +352,7 @@ pub(crate) mod of {
     pub(crate) const AN_INET: Out = Out::Of(Type::Inet);
     pub(crate) const A_CIDR: Out = Out::Of(Type::Cidr);
     pub(crate) const AN_INTERVAL: Out = Out::Of(Type::Interval);
+    pub(crate) const A_VOID: Out = Out::Of(Type::Void);
     pub(crate) const A_UUID: Out = Out::Of(Type::Uuid);
 }
 

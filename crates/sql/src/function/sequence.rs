@@ -1,22 +1,17 @@
 //! Functions of sequences. The executor calls those that read or change one.
 
 use super::of::*;
-use super::{Effect, Function, Kernel, Out, Param};
+use super::{Effect, Function, Out, Param};
+use crate::sequence::Use;
 
-const fn effect(
-    name: &'static str,
-    params: &'static [Param],
-    result: Out,
-    effect: Effect,
-) -> Function {
-    let function = Function::new(name, params, result, super::no_value).volatile();
-    Function { kernel: Kernel::Effect(effect), ..function }
+const fn uses(name: &'static str, params: &'static [Param], result: Out, how: Use) -> Function {
+    Function::effect_of(name, params, result, Effect::Sequence(how))
 }
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    effect("nextval", &[REGCLASS], AN_INT8, Effect::Next),
-    effect("currval", &[REGCLASS], AN_INT8, Effect::Current),
-    effect("lastval", &[], AN_INT8, Effect::Last),
-    effect("setval", &[REGCLASS, INT8], AN_INT8, Effect::Set),
-    effect("setval", &[REGCLASS, INT8, BOOL], AN_INT8, Effect::Set),
+    uses("nextval", &[REGCLASS], AN_INT8, Use::Next),
+    uses("currval", &[REGCLASS], AN_INT8, Use::Current),
+    uses("lastval", &[], AN_INT8, Use::Last),
+    uses("setval", &[REGCLASS, INT8], AN_INT8, Use::Set),
+    uses("setval", &[REGCLASS, INT8, BOOL], AN_INT8, Use::Set),
 ];

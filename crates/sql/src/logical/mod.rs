@@ -18,6 +18,7 @@ mod naive_window;
 mod show;
 
 use crate::aggregate::Aggregate;
+use crate::bind::RowLocks;
 use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::function::Function;
@@ -34,8 +35,8 @@ pub(crate) type ColumnId = usize;
 pub(crate) enum Rel {
     /// Rows of expressions. A query without FROM reads one row without columns.
     Values { columns: Vec<ColumnId>, rows: Vec<Vec<Expr>> },
-    /// The rows of a table. Behind its columns there is the row's commit timestamp, and in the
-    /// queries of changes the row's key.
+    /// The rows of a table. Behind its columns there is the row's commit timestamp, and in queries
+    /// that change or lock rows the row's key.
     Scan { table: Arc<Table>, columns: Vec<ColumnId> },
     /// The rows for which the condition is true.
     Filter { input: Box<Rel>, condition: Expr },
@@ -59,6 +60,9 @@ pub(crate) enum Rel {
     Sort { input: Box<Rel>, by: Vec<SortKey> },
     /// The rows after the first `offset`, at most `limit` of them.
     Limit { input: Box<Rel>, limit: Option<Expr>, offset: Option<Expr> },
+    /// The rows, with those of tables that they are made of locked (FOR UPDATE). Nothing moves into
+    /// it from above: the rows that it locks are those that its query returns.
+    Lock { input: Box<Rel>, locks: Vec<RowLocks> },
     /// UNION, INTERSECT and EXCEPT.
     Set(Box<SetOperation>),
     /// The body, in which [`Rel::Named`] stands for the rows of the definition. The definition is
@@ -249,7 +253,8 @@ impl Rel {
             | Rel::Aggregate { input, .. }
             | Rel::Distinct { input, .. }
             | Rel::Sort { input, .. }
-            | Rel::Limit { input, .. } => vec![input],
+            | Rel::Limit { input, .. }
+            | Rel::Lock { input, .. } => vec![input],
             Rel::Window(window) => vec![&window.input],
             Rel::Join(join) => vec![&join.left, &join.right],
             Rel::Set(set) => set.sides.iter().map(|(rel, _)| rel).collect(),
@@ -270,7 +275,8 @@ impl Rel {
             | Rel::Aggregate { input, .. }
             | Rel::Distinct { input, .. }
             | Rel::Sort { input, .. }
-            | Rel::Limit { input, .. } => vec![input],
+            | Rel::Limit { input, .. }
+            | Rel::Lock { input, .. } => vec![input],
             Rel::Window(window) => vec![&mut window.input],
             Rel::Join(join) => vec![&mut join.left, &mut join.right],
             Rel::Set(set) => set.sides.iter_mut().map(|(rel, _)| rel).collect(),
@@ -308,7 +314,8 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Distinct { input, .. }
             | Rel::Sort { input, .. }
-            | Rel::Limit { input, .. } => input.columns(),
+            | Rel::Limit { input, .. }
+            | Rel::Lock { input, .. } => input.columns(),
             Rel::Project { outputs, .. } => outputs.iter().map(|(id, _)| *id).collect(),
             Rel::Join(join) => {
                 let mut columns = join.left.columns();
@@ -352,6 +359,7 @@ impl Rel {
             | Rel::Distinct { .. }
             | Rel::Sort { .. }
             | Rel::Limit { .. }
+            | Rel::Lock { .. }
             | Rel::With { .. } => Vec::new(),
             Rel::Join(join) => match join.kind {
                 JoinKind::Mark(mark) => vec![mark],
@@ -368,6 +376,7 @@ impl Rel {
             Rel::Aggregate { keys, .. } => keys.clone(),
             Rel::Distinct { on, .. } => on.clone(),
             Rel::Sort { by, .. } => by.iter().map(|key| key.column).collect(),
+            Rel::Lock { locks, .. } => locks.iter().map(|locks| locks.of).collect(),
             Rel::Window(window) => {
                 let order = window.order.iter().map(|key| key.column);
                 window.partition.iter().copied().chain(order).collect()

@@ -138,6 +138,7 @@ impl Naive {
                 let rows = self.rows(input, outer)?.into_iter().skip(offset.unwrap_or(0));
                 rows.take(limit.unwrap_or(usize::MAX)).collect()
             }
+            Rel::Lock { input, .. } => self.rows(input, outer)?,
             Rel::Set(set) => {
                 let mut sides = Vec::new();
                 for (side, ids) in &set.sides {

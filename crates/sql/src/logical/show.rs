@@ -79,6 +79,9 @@ impl Rel {
                     write!(f, " offset {offset}")?;
                 }
             }
+            Rel::Lock { locks, .. } => {
+                write!(f, "lock {:?}", locks.iter().map(|locks| locks.of).collect::<Vec<_>>())?;
+            }
             Rel::Set(set) => {
                 let op = match set.op {
                     SetOp::Union => "union",

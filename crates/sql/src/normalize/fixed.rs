@@ -45,9 +45,10 @@ pub(super) fn fixed(rel: &Rel) -> Fixed {
             }
             found
         }
-        Rel::Sort { input, .. } | Rel::Limit { input, .. } | Rel::Distinct { input, .. } => {
-            fixed(input)
-        }
+        Rel::Sort { input, .. }
+        | Rel::Limit { input, .. }
+        | Rel::Lock { input, .. }
+        | Rel::Distinct { input, .. } => fixed(input),
         Rel::Window(window) => fixed(&window.input),
         Rel::Aggregate { input, keys, sets: None, .. } => {
             let mut found = fixed(input);

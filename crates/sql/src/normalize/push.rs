@@ -109,6 +109,9 @@ fn push(rel: Rel, mut conjuncts: Vec<Expr>) -> Rel {
             Rel::Limit { input: Box::new(push(*input, Vec::new())), limit, offset }
                 .filter(conjuncts)
         }
+        Rel::Lock { input, locks } => {
+            Rel::Lock { input: Box::new(push(*input, Vec::new())), locks }.filter(conjuncts)
+        }
         // A row that a condition removes may be the origin of rows of later rounds.
         Rel::Recursive(mut query) => {
             for (side, _) in [&mut query.first, &mut query.step] {

@@ -1,6 +1,6 @@
 //! Estimates of numbers of rows: from the statistics of tables, or guessed.
 
-use super::{Join, Kind, LockRows, Op, rows_of};
+use super::{Join, Kind, Op, rows_of};
 use crate::access::Access;
 use crate::catalog::Table;
 use crate::expr::Expr;
@@ -88,7 +88,9 @@ impl Estimates {
                 Rel::Scan { .. } => self.scanned(input, std::slice::from_ref(condition)),
                 input => rows(input) * self.selectivity(condition),
             },
-            Rel::Project { input, .. } | Rel::Sort { input, .. } => rows(input),
+            Rel::Project { input, .. } | Rel::Sort { input, .. } | Rel::Lock { input, .. } => {
+                rows(input)
+            }
             Rel::Join(join) => {
                 let (left, right) = (rows(&join.left), rows(&join.right));
                 let pairs = (left * right * self.selectivity(&join.on)).min(MOST_ROWS);
@@ -164,9 +166,9 @@ impl Estimates {
         match op {
             Op::Values(rows) => rows.len() as f64,
             Op::Scan(scan) => estimated(&scan.table, &scan.access, scan.filter.as_ref()).1,
-            Op::LockRows(LockRows { input, .. })
-            | Op::Project { input, .. }
-            | Op::Window { input, .. } => input.rows,
+            Op::LockRows { input, .. } | Op::Project { input, .. } | Op::Window { input, .. } => {
+                input.rows
+            }
             Op::Filter { input, condition } => {
                 input.rows * selectivity(condition, &|at| self.column(*input.layout.get(at)?))
             }

@@ -17,7 +17,7 @@ pub(crate) use lower::lower_with;
 
 use crate::access::{Access, Target};
 use crate::aggregate::Aggregate;
-use crate::bind::{ColumnInfo, OnLocked, RowLocks};
+use crate::bind::{ColumnInfo, OnLocked, RowLocks, Strength};
 use crate::catalog::Table;
 use crate::error::SqlError;
 use crate::expr::{Expr, Scope};
@@ -27,7 +27,6 @@ use crate::response::Column;
 use crate::types::Type;
 use crate::window;
 use meridian_mvcc::KeyRange;
-use meridian_txn::Lock;
 use std::sync::Arc;
 
 /// The plan of a whole query.
@@ -43,8 +42,10 @@ pub(crate) struct Query {
     pub(crate) reads_catalog: bool,
     /// The number of relations: the plan is not deeper than a few times that.
     pub(crate) relations: usize,
-    /// The locks of FOR UPDATE or FOR SHARE.
-    pub(crate) locks: Option<RowLocks>,
+    /// True if it locks rows.
+    pub(crate) locks: bool,
+    /// True if a read-only transaction can run it.
+    pub(crate) only_reads: bool,
     /// The names and types of columns by their ids, and the ids of the columns that are parameters
     /// behind the statement's own, for EXPLAIN.
     pub(crate) known: Vec<ColumnInfo>,
@@ -52,13 +53,6 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// True if a read-only transaction can run it.
-    pub(crate) fn only_reads(&self) -> bool {
-        let is_shared =
-            |locks: RowLocks| locks.lock == Lock::Shared && locks.on_locked == OnLocked::Wait;
-        self.locks.is_none_or(is_shared)
-    }
-
     /// Returns the range of a table's rows that contains all its reads; `None` if there are
     /// several, or if it reads through an index.
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
@@ -108,8 +102,9 @@ pub(crate) enum Op {
     Values(Vec<Vec<Expr>>),
     /// The rows of a table.
     Scan(Scan),
-    /// The rows that can be locked at once, each as it is under its lock (SKIP LOCKED).
-    LockRows(LockRows),
+    /// The rows, each as it is under the locks of the tables' rows that it is made of. Of SKIP
+    /// LOCKED, those that can be locked at once.
+    LockRows { input: Arc<Node>, tables: Vec<LockedTable> },
     /// The rows for which a condition is true.
     Filter { input: Arc<Node>, condition: Expr },
     /// A row of expressions for each row.
@@ -163,18 +158,14 @@ pub(crate) struct Scan {
     pub(crate) columns: Vec<ColumnId>,
 }
 
-/// Rows to be locked one by one.
+/// The locks of the rows of one table that an operator's rows are made of.
 #[derive(Debug)]
-pub(crate) struct LockRows {
-    /// The rows, read without locks.
-    pub(crate) input: Arc<Node>,
-    pub(crate) lock: Lock,
-    /// The place of the row's key in the input's rows.
+pub(crate) struct LockedTable {
+    pub(crate) strength: Strength,
+    pub(crate) on_locked: OnLocked,
+    /// The id of the column with the rows' keys, and its place.
+    pub(crate) of: ColumnId,
     pub(crate) key: usize,
-    /// The scan that read them, which decides about a row again under its lock.
-    pub(crate) scan: Arc<Node>,
-    /// The input's rows, computed from the scan's; `None` if they are the scan's.
-    pub(crate) outputs: Option<Vec<Expr>>,
 }
 
 /// A join.

@@ -7,7 +7,6 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart, state};
 use crate::expr::Facts;
-use crate::function::Effect;
 use crate::kv;
 use crate::run::unknown;
 use meridian_txn::{
@@ -23,9 +22,22 @@ const ATTEMPTS: usize = 50;
 /// statement is twice as large as the one before.
 const MOST_VALUES: u64 = 8192;
 
+/// The use that a function makes of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Use {
+    /// `nextval`
+    Next,
+    /// `currval`
+    Current,
+    /// `lastval`
+    Last,
+    /// `setval`
+    Set,
+}
+
 /// The values that a statement has drawn, set and seen, by sequence: for its replay, which draws
 /// and sees the same, and sets none again, since all of that has happened.
-pub(crate) type Drawn = BTreeMap<(u32, Effect), VecDeque<Run>>;
+pub(crate) type Drawn = BTreeMap<(u32, Use), VecDeque<Run>>;
 
 /// Values at equal distances, of one version of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,7 +104,7 @@ struct Open {
 }
 
 /// Adds a value to those that were drawn.
-fn note(drawn: &mut Drawn, what: (u32, Effect), value: i64, version: u64) {
+fn note(drawn: &mut Drawn, what: (u32, Use), value: i64, version: u64) {
     let runs = drawn.entry(what).or_default();
     if let Some(run) = runs.back_mut().filter(|run| run.version == version) {
         if run.count == 1 {
@@ -108,7 +120,7 @@ fn note(drawn: &mut Drawn, what: (u32, Effect), value: i64, version: u64) {
 
 /// Takes the first of the values that were drawn; none of another version, which may be handed out
 /// again since (RESTART).
-fn again(drawn: &mut Drawn, what: (u32, Effect), version: u64) -> Option<i64> {
+fn again(drawn: &mut Drawn, what: (u32, Use), version: u64) -> Option<i64> {
     let runs = drawn.get_mut(&what)?;
     let run = runs.front_mut().filter(|run| run.version == version)?;
     let value = run.first;
@@ -210,7 +222,7 @@ impl Sequences {
     /// Hands out a value that was taken.
     fn hand_out(&self, id: u32, value: i64, version: u64) -> Datum {
         let mut state = self.state();
-        note(&mut state.drawn, (id, Effect::Next), value, version);
+        note(&mut state.drawn, (id, Use::Next), value, version);
         state.last = Some(id);
         let open = state.open.entry(id).or_default();
         let shown = open.sequence.as_ref().map_or(value, |sequence| sequence.shown(value));
@@ -219,7 +231,7 @@ impl Sequences {
     }
 
     /// Takes the value of a call that the statement made before.
-    fn again(&self, what: (u32, Effect), version: u64) -> Option<i64> {
+    fn again(&self, what: (u32, Use), version: u64) -> Option<i64> {
         again(&mut self.state().again, what, version)
     }
 
@@ -250,7 +262,7 @@ impl Sequences {
         }
         // What was taken before a change is not handed out after it.
         let version = self.committed(of).await?.version;
-        if let Some(value) = self.again((of.id, Effect::Next), version) {
+        if let Some(value) = self.again((of.id, Use::Next), version) {
             return Ok(self.hand_out(of.id, value, version));
         }
         let taken = || {
@@ -393,11 +405,11 @@ impl Sequences {
             let value = to(&sequence)?;
             sequence.write(txn, value)?;
             self.state().own.insert(of.id, value);
-        } else if self.again((of.id, Effect::Set), 0) != Some(last) {
+        } else if self.again((of.id, Use::Set), 0) != Some(last) {
             self.change(of, txn.age(), false, |sequence, _| Ok((to(sequence)?, ()))).await?;
         }
         let mut state = self.state();
-        note(&mut state.drawn, (of.id, Effect::Set), last, 0);
+        note(&mut state.drawn, (of.id, Use::Set), last, 0);
         let open = state.open.entry(of.id).or_default();
         (open.block, open.blocks) = (Block::default(), 0);
         if is_called {
@@ -409,11 +421,11 @@ impl Sequences {
     async fn current(&self, txn: &mut dyn Transaction, of: &Named<'_>) -> Result<Datum, SqlError> {
         let own = self.state().changed.contains(&of.id);
         let sequence = if own { self.own(txn, of).await? } else { self.committed(of).await? };
-        let before = self.again((of.id, Effect::Current), 0);
+        let before = self.again((of.id, Use::Current), 0);
         let mut state = self.state();
         let value = before.or_else(|| state.open.get(&of.id).and_then(|open| open.current));
         if let Some(value) = value {
-            note(&mut state.drawn, (of.id, Effect::Current), value, 0);
+            note(&mut state.drawn, (of.id, Use::Current), value, 0);
             return Ok(Datum::Int8(value));
         }
         let message =
@@ -450,9 +462,9 @@ impl Sequences {
     async fn last(&self, txn: &mut dyn Transaction) -> Result<Datum, SqlError> {
         let undefined =
             || SqlError::new(state::NOT_IN_STATE, "lastval is not yet defined in this session");
-        let before = self.again((0, Effect::Last), 0).and_then(|id| u32::try_from(id).ok());
+        let before = self.again((0, Use::Last), 0).and_then(|id| u32::try_from(id).ok());
         let id = before.or_else(|| self.state().last).ok_or_else(undefined)?;
-        note(&mut self.state().drawn, (0, Effect::Last), id.into(), 0);
+        note(&mut self.state().drawn, (0, Use::Last), id.into(), 0);
         // It may have been dropped.
         match self.current(txn, &Named { id, name: "" }).await {
             Err(error) if error.sqlstate == state::UNDEFINED_TABLE => Err(undefined()),
@@ -500,22 +512,22 @@ impl Named<'_> {
 
 /// Makes a call of a function of sequences.
 pub(crate) async fn call(
-    effect: Effect,
+    how: Use,
     args: &[Datum],
     txn: &mut dyn Transaction,
     facts: &Facts,
 ) -> Result<Datum, SqlError> {
     let sequences = &facts.sequences;
-    if matches!(effect, Effect::Next | Effect::Set) && sequences.state().reads_only {
-        let name = if effect == Effect::Next { "nextval" } else { "setval" };
+    if matches!(how, Use::Next | Use::Set) && sequences.state().reads_only {
+        let name = if how == Use::Next { "nextval" } else { "setval" };
         let message = format!("cannot execute {name}() in a read-only transaction");
         return Err(SqlError::new(state::READ_ONLY, message));
     }
-    match effect {
-        Effect::Next => sequences.next(txn, &Named::of(args)?).await,
-        Effect::Current => sequences.current(txn, &Named::of(args)?).await,
-        Effect::Last => sequences.last(txn).await,
-        Effect::Set => {
+    match how {
+        Use::Next => sequences.next(txn, &Named::of(args)?).await,
+        Use::Current => sequences.current(txn, &Named::of(args)?).await,
+        Use::Last => sequences.last(txn).await,
+        Use::Set => {
             let last = args.get(1).and_then(Datum::as_i64);
             let last = last.ok_or_else(|| SqlError::corrupted("setval without a value"))?;
             let is_called = args.get(2) != Some(&Datum::Bool(false));

@@ -16,7 +16,7 @@ mod literal;
 mod options;
 mod parse;
 
-pub(crate) use draw::{Changed, Drawn, Sequences, call};
+pub(crate) use draw::{Changed, Drawn, Sequences, Use, call};
 pub(crate) use literal::literal_of;
 pub(crate) use options::Options;
 pub(crate) use parse::{Change, IdentityChange, SequenceStatement, cut, identity};

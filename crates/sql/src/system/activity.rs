@@ -111,9 +111,18 @@ pub trait ServerInfo: Send + Sync {
     }
 }
 
+/// The connection of a session, for the sessions that end its statements.
+pub trait Backend: Send + Sync {
+    /// Ends the running statement.
+    fn cancel(&self);
+    /// Ends the session.
+    fn terminate(&self);
+}
+
 /// The activity of a session, as other sessions may see it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Activity {
+    backend: Option<Arc<dyn Backend>>,
     pid: i32,
     database: Arc<str>,
     user: Arc<str>,
@@ -147,6 +156,7 @@ impl Sessions {
     pub(crate) fn enter(self: &Arc<Self>, database: &str, user: &str) -> SessionSlot {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let activity = Arc::new(Mutex::new(Activity {
+            backend: None,
             pid: (number + 1) as i32,
             database: database.into(),
             user: user.into(),
@@ -159,6 +169,12 @@ impl Sessions {
         }));
         locked(&self.slots).insert(number, activity.clone());
         SessionSlot { sessions: self.clone(), number, activity }
+    }
+
+    /// Returns the connection of a session of this process, by its process number.
+    pub(crate) fn backend(&self, pid: i32) -> Option<Arc<dyn Backend>> {
+        let mut sessions = self.list().into_iter();
+        sessions.find(|session| session.pid == pid).and_then(|session| session.backend)
     }
 
     fn list(&self) -> Vec<Activity> {
@@ -177,6 +193,15 @@ impl SessionSlot {
     pub(crate) fn introduce(&self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
         let mut activity = locked(&self.activity);
         (activity.pid, activity.client, activity.began_us) = (pid, client, Some(began_us));
+    }
+
+    pub(crate) fn set_backend(&self, backend: Arc<dyn Backend>) {
+        locked(&self.activity).backend = Some(backend);
+    }
+
+    /// Returns its number in the process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -276,6 +301,22 @@ fn locks(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("pid", pid(name).into()),
                 ("mode", (!granted).then_some(mode).into()),
                 ("granted", granted.into()),
+            ]);
+        }
+    }
+    for (name, entries) in &context.advisory {
+        let (high, low, kind) = name.parts();
+        for entry in entries {
+            let mode = if entry.is_shared { "ShareLock" } else { "ExclusiveLock" };
+            out.row(&[
+                ("locktype", "advisory".into()),
+                ("database", database_id(&context.facts.database).into()),
+                ("classid", high.into()),
+                ("objid", low.into()),
+                ("objsubid", i32::from(kind).into()),
+                ("pid", entry.pid.into()),
+                ("mode", mode.into()),
+                ("granted", (!entry.waits).into()),
             ]);
         }
     }

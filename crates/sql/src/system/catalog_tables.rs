@@ -43,6 +43,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (1184, "timestamptz", 8, "b", "D"),
     (1186, "interval", 16, "b", "T"),
     (1700, "numeric", -1, "b", "N"),
+    (2278, "void", 4, "p", "P"),
     (2950, "uuid", 16, "b", "U"),
     (3802, "jsonb", -1, "b", "U"),
 ];

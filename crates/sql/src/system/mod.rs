@@ -26,7 +26,7 @@ mod sequences;
 mod shards;
 
 pub(crate) use activity::SessionSlot;
-pub use activity::{ServerInfo, Sessions, TransactionName, Waiting};
+pub use activity::{Backend, ServerInfo, Sessions, TransactionName, Waiting};
 pub(crate) use activity::{blocking, database_id};
 pub(crate) use catalog_tables::{type_name, type_named, type_written};
 pub use clock::ClockFact;
@@ -35,6 +35,7 @@ pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
 pub use shards::ShardFact;
 
+use crate::advisory;
 use crate::catalog::{ColumnDef, Comments, Object, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -123,6 +124,8 @@ pub(super) struct SystemContext<'a> {
     pub(super) facts: &'a Facts,
     /// The values of sequences, for the table that shows them.
     pub(super) values: BTreeMap<u32, sequence::Value>,
+    /// The advisory locks, for the table that shows them.
+    pub(super) advisory: Vec<(advisory::Name, Vec<advisory::Entry>)>,
 }
 
 type Rows = fn(&SystemContext<'_>, &mut Writer<'_>);
@@ -256,8 +259,8 @@ pub(crate) fn clock_table() -> Arc<Table> {
 pub(crate) fn clock_now(facts: &Facts) -> Vec<Vec<Datum>> {
     let table = clock_table();
     let mut writer = Writer::new(&table);
-    let (catalog, values) = (&Catalog::default(), BTreeMap::new());
-    clock::clock(&SystemContext { catalog, facts, values }, &mut writer);
+    let (catalog, values, advisory) = (&Catalog::default(), BTreeMap::new(), Vec::new());
+    clock::clock(&SystemContext { catalog, facts, values, advisory }, &mut writer);
     writer.rows
 }
 
@@ -279,8 +282,12 @@ pub(crate) async fn rows(
     let shown = shown(txn, table, facts).await;
     txn.set_locking(before);
     let (catalog, values) = shown?;
+    let mut advisory = Vec::new();
+    if let ("pg_locks", Some(engine)) = (&*table.name, &facts.engine) {
+        advisory = advisory::all_now(engine).await?;
+    }
     let mut writer = Writer::new(table);
-    rows(&SystemContext { catalog: &catalog, facts, values }, &mut writer);
+    rows(&SystemContext { catalog: &catalog, facts, values, advisory }, &mut writer);
     Ok(writer.rows)
 }
 

@@ -12,6 +12,7 @@ use meridian_txn::{
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type Versions = BTreeMap<Key, Vec<(u64, Option<Value>)>>;
 
@@ -104,6 +105,11 @@ struct Open {
 impl Database for Memory {
     fn isolation(&self) -> IsolationLevel {
         self.0.lock().unwrap().isolation
+    }
+
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        self.0.lock().unwrap().now += time.as_nanos() as u64;
+        Box::pin(std::future::ready(()))
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {

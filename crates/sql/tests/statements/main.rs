@@ -1,5 +1,6 @@
 //! Tests each kind of statement, through simple queries.
 
+mod advisory;
 #[path = "../common/mod.rs"]
 mod common;
 mod constraints;

@@ -49,6 +49,10 @@ impl<S: Shards> Database for TxnClient<S> {
         self.locking.snapshot_age()
     }
 
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        self.locking.sleep(time)
+    }
+
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         if how.mode != Mode::ReadWrite {
             return self.locking.begin(how);

@@ -44,6 +44,7 @@ use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The time that a coordinator waits for replicas that answer, in nanoseconds.
 const TIMEOUT_NS: u64 = 10_000_000_000;
@@ -113,6 +114,10 @@ impl<S: Shards> Database for TxnClient<S> {
             Guarantee::StrictlySerializable => &[Consistency::CommitWait],
             Guarantee::Serializable => &[Consistency::None],
         }
+    }
+
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        Box::pin(crate::node::sleep(self.shards.node(), time))
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {

@@ -3,7 +3,6 @@
 
 use super::{Lowering, access};
 use crate::access::LOOKUP;
-use crate::bind::OnLocked;
 use crate::expr::Expr;
 use crate::logical::{ColumnId, Rel, SetOp, SetOperation};
 use std::collections::BTreeSet;
@@ -27,9 +26,7 @@ impl Lowering {
         let primary = table.primary.as_ref()?.columns.iter();
         let keys = primary.map(|part| columns.get(part.column()?).copied());
         let keys = keys.collect::<Option<Vec<ColumnId>>>()?;
-        // Rows that may be skipped are locked above one scan.
-        let skips = self.locks.is_some_and(|locks| locks.on_locked == OnLocked::Skip);
-        if table.is_made() || skips || condition.is_volatile() {
+        if table.is_made() || condition.is_volatile() {
             return None;
         }
         let mut conjuncts = Vec::new();

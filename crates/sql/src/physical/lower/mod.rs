@@ -3,19 +3,19 @@
 mod any;
 mod extreme;
 mod join;
+mod lock;
 mod window;
 
 use super::estimate::Estimates;
 use super::ordered::{self, Wanted};
-use super::{LockRows, Node, Op, Query, Scan, SortBy, order, rows_of};
+use super::{LockedTable, Node, Op, Query, Scan, SortBy, order, rows_of};
 use crate::access::{Access, Wish};
-use crate::bind::{self, OnLocked, RowLocks};
+use crate::bind::{self, OnLocked, RowLocks, Strength};
 use crate::datum::Datum;
 use crate::effects;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::logical::{self, ColumnId, Rel};
-use meridian_txn::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,8 +30,10 @@ pub(crate) fn lower_with(
     relations: usize,
     by_key: Option<bool>,
 ) -> Result<Query, SqlError> {
-    let estimates = Estimates::of(&query.rel);
-    let rel = order::order(query.rel, &estimates);
+    let (mut locks, mut in_scans) = (Vec::new(), Vec::from_iter(query.locks));
+    let rel = lock::settle(query.rel, &mut locks, &mut in_scans)?;
+    let estimates = Estimates::of(&rel);
+    let rel = order::order(rel, &estimates);
     let mut lowering = Lowering {
         estimates,
         outer: BTreeMap::new(),
@@ -40,16 +42,11 @@ pub(crate) fn lower_with(
         reads_catalog: false,
         by_key,
         named: BTreeMap::new(),
-        locks: query.locks,
+        locks: in_scans,
         passed: Vec::new(),
     };
     let needed = query.outputs.iter().copied().collect();
-    let root = match query.locks {
-        Some(RowLocks { lock, on_locked: OnLocked::Skip, .. }) => {
-            lowering.lock_rows(rel, lock, &needed)?
-        }
-        _ => lowering.lower(rel, &needed)?,
-    };
+    let root = lowering.lower(rel, &needed)?;
     let root = lowering.pick(root, &query.outputs)?;
     Ok(Query {
         root,
@@ -59,7 +56,8 @@ pub(crate) fn lower_with(
         named: lowering.named_count,
         reads_catalog: lowering.reads_catalog,
         relations,
-        locks: query.locks,
+        locks: !locks.is_empty(),
+        only_reads: locks.iter().all(lock::is_shared),
         known: query.known,
         passed: lowering.passed,
     })
@@ -79,8 +77,8 @@ struct Lowering {
     reads_catalog: bool,
     /// The queries of WITH: their numbers, definitions and columns.
     named: BTreeMap<usize, (usize, Option<Arc<Node>>, Vec<ColumnId>)>,
-    /// The locks of the table's rows.
-    locks: Option<RowLocks>,
+    /// The locks that scans take of their rows.
+    locks: Vec<RowLocks>,
     /// The columns that are parameters, in the order of their slots.
     passed: Vec<ColumnId>,
 }
@@ -180,7 +178,7 @@ impl Lowering {
             Rel::Aggregate { input, keys, sets, aggregates } => {
                 let aggregates: Vec<_> =
                     aggregates.into_iter().filter(|(id, _)| needed.contains(id)).collect();
-                let is_whole = keys.is_empty() && sets.is_none() && self.locks.is_none();
+                let is_whole = keys.is_empty() && sets.is_none() && self.locks.is_empty();
                 if let Some(firsts) =
                     is_whole.then(|| extreme::by_key(&input, &aggregates)).flatten()
                 {
@@ -229,6 +227,7 @@ impl Lowering {
                 let layout = input.layout.clone();
                 Ok(self.node(Op::Limit { input, limit, offset }, layout))
             }
+            Rel::Lock { input, locks } => self.lock_rows(*input, &locks, needed),
             Rel::Set(set) => {
                 let logical::SetOperation { op, all, columns, sides } = *set;
                 let sides = sides.into_iter().map(|side| self.side(side));
@@ -272,69 +271,29 @@ impl Lowering {
         }
     }
 
-    /// Lowers a query whose rows are locked one by one. A limit counts those that could be locked.
+    /// Lowers a query whose rows are locked.
     fn lock_rows(
         &mut self,
-        rel: Rel,
-        lock: Lock,
+        input: Rel,
+        locks: &[RowLocks],
         needed: &BTreeSet<ColumnId>,
     ) -> Result<Arc<Node>, SqlError> {
-        if let Rel::Limit { input, limit, offset } = rel {
-            let (limit, offset) = (
-                limit.map(|limit| self.place(limit, &[])).transpose()?,
-                offset.map(|offset| self.place(offset, &[])).transpose()?,
-            );
-            let input = self.lock_rows(*input, lock, needed)?;
-            let layout = input.layout.clone();
-            return Ok(self.node(Op::Limit { input, limit, offset }, layout));
+        if locks.iter().all(|locks| locks.on_locked != OnLocked::Skip) {
+            // What NOWAIT is to lock is not waited for when it is read either.
+            let nowait = locks.iter().filter(|locks| locks.on_locked == OnLocked::Fail);
+            let reads =
+                |locks: &RowLocks| RowLocks { strength: Strength::Share, keeps: false, ..*locks };
+            self.locks.extend(nowait.map(reads));
         }
-        // A projection above the query's own: that of an INSERT.
-        if let Rel::Project { input, outputs } = rel {
-            if !is_projected(&input) {
-                return self.lock_projected(Rel::Project { input, outputs }, lock, needed);
-            }
-            let mut below = BTreeSet::new();
-            outputs.iter().for_each(|(_, expr)| need(expr, &mut below));
-            let input = self.lock_rows(*input, lock, &below)?;
-            let layout = input.layout.clone();
-            let (ids, exprs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
-            let outputs = self.place_all(exprs, &layout)?;
-            return Ok(self.node(Op::Project { input, outputs }, ids));
-        }
-        self.lock_projected(rel, lock, needed)
-    }
-
-    /// Lowers a query with at most one projection, whose rows are locked one by one.
-    fn lock_projected(
-        &mut self,
-        rel: Rel,
-        lock: Lock,
-        needed: &BTreeSet<ColumnId>,
-    ) -> Result<Arc<Node>, SqlError> {
-        let mut rel = rel;
-        let key = with_row_key(&mut rel)
-            .ok_or_else(|| SqlError::unsupported("SKIP LOCKED in this query"))?;
-        let below = needed.iter().copied().chain([key]).collect();
-        let input = self.lower(rel, &below)?;
+        let below = needed.iter().copied().chain(locks.iter().map(|locks| locks.of)).collect();
+        let input = self.lower(input, &below)?;
         let layout = input.layout.clone();
-        let key = position(&layout, key)?;
-        let (mut node, mut outputs) = (&input, None);
-        let scan = loop {
-            node = match &node.op {
-                Op::Sort { input, .. } => input,
-                Op::Project { input, outputs: made } if outputs.is_none() => {
-                    outputs = Some(made.clone());
-                    input
-                }
-                Op::Scan(scan) if !scan.wanted[scan.table.columns.len()] => break node.clone(),
-                Op::Scan(_) => {
-                    let what = "SKIP LOCKED with meridian_commit_timestamp";
-                    return Err(SqlError::unsupported(what));
-                }
-                _ => return Err(SqlError::unsupported("SKIP LOCKED in this query")),
-            };
+        let table = |locks: &RowLocks| {
+            let RowLocks { strength, on_locked, of, .. } = *locks;
+            Ok(LockedTable { strength, on_locked, of, key: position(&layout, of)? })
         };
-        Ok(self.node(Op::LockRows(LockRows { input, lock, key, scan, outputs }), layout))
+        let tables = locks.iter().map(table).collect::<Result<_, SqlError>>()?;
+        Ok(self.node(Op::LockRows { input, tables }, layout))
     }
 
     /// Gives a query of WITH its number.
@@ -378,7 +337,7 @@ impl Lowering {
         let wanted = Wanted {
             by: &by,
             rows: most.as_ref().and_then(|(limit, offset)| rows_of(limit, offset)),
-            by_key: self.locks.is_some(),
+            by_key: !self.locks.is_empty(),
         };
         if ordered::gives(&input, &wanted) && !self.finds_few(&input, wanted.rows) {
             return self.lower_in_order(input, wanted, &below);
@@ -447,7 +406,7 @@ impl Lowering {
         let by = wanted.as_ref().map_or(&[][..], |wanted| wanted.by);
         let order = &sort_by(by.to_vec(), &columns)?[..];
         let (filtered, rows) = (filter.as_ref(), wanted.and_then(|wanted| wanted.rows));
-        let locks = self.locks.filter(|locks| columns.contains(&locks.of));
+        let locks = self.locks.iter().copied().find(|locks| columns.contains(&locks.of));
         let is_locked = locks.is_some();
         // A row that is locked is read itself.
         let wanted = Some(&reads[..]).filter(|_| !is_locked);
@@ -461,33 +420,9 @@ impl Lowering {
         }
         let backwards = access.order(&table, order).ok_or_else(|| internal("an order is lost"))?;
         let layout = picks.iter().map(|at| columns[*at]).collect();
-        let locks = locks.filter(|locks| locks.on_locked != OnLocked::Skip);
         let wanted = reads;
         let scan = Scan { table, access, backwards, locks, filter, wanted, picks, columns };
         Ok(self.node(Op::Scan(scan), layout))
-    }
-}
-
-/// True if the rows of a relation are those of a projection or a limit, perhaps in order.
-fn is_projected(rel: &Rel) -> bool {
-    match rel {
-        Rel::Project { .. } | Rel::Limit { .. } => true,
-        Rel::Filter { input, .. } | Rel::Sort { input, .. } => is_projected(input),
-        _ => false,
-    }
-}
-
-/// Adds the key of a table's rows, the last column of its scan, to the columns of a relation.
-fn with_row_key(rel: &mut Rel) -> Option<ColumnId> {
-    match rel {
-        Rel::Scan { table, columns } if !table.is_made() => columns.last().copied(),
-        Rel::Filter { input, .. } | Rel::Sort { input, .. } => with_row_key(input),
-        Rel::Project { input, outputs } => {
-            let key = with_row_key(input)?;
-            outputs.push((key, Expr::Column(key)));
-            Some(key)
-        }
-        _ => None,
     }
 }
 

@@ -11,9 +11,10 @@ use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_txn::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Node,
-    Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, knows_time,
+    Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, knows_time, sleep,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long a session tries to reach replicas, in nanoseconds.
 const TIMEOUT_NS: u64 = 10_000_000_000;
@@ -54,6 +55,10 @@ impl<S: Replicas> TxnClient<S> {
 impl<S: Replicas> Database for TxnClient<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::ReadUncommitted
+    }
+
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        Box::pin(sleep(self.replicas.node(), time))
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {

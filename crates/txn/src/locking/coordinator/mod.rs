@@ -241,6 +241,10 @@ impl<S: Shards> Database for TxnClient<S> {
         Some(self.age_meter.as_ref()?.parts(self.shards.node().now().interval))
     }
 
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        Box::pin(crate::node::sleep(self.shards.node(), time))
+    }
+
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         let boxed = |begun: Box<Coordinator<S>>| begun as Box<dyn Transaction>;
         match self.try_to_begin(how.clone()) {

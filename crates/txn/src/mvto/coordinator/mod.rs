@@ -39,6 +39,7 @@ use reading::Done;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use timestamps::{Drawn, Draws};
 use writing::Intended;
 
@@ -119,6 +120,10 @@ impl<S: Shards> Database for TxnClient<S> {
 
     fn consistency(&self) -> &'static [Consistency] {
         &[Consistency::CommitWait]
+    }
+
+    fn sleep(&self, time: Duration) -> Future<'_, ()> {
+        Box::pin(crate::node::sleep(self.shards.node(), time))
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {

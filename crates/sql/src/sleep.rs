@@ -1,0 +1,51 @@
+//! `pg_sleep` and its kind. The node's clock counts the time, so that no thread waits, and a
+//! statement that sleeps is interrupted like one that waits for a lock.
+
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::Facts;
+use crate::function::shifted;
+use crate::system;
+use std::time::Duration;
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// A number of seconds: `pg_sleep`
+    Seconds,
+    /// An interval: `pg_sleep_for`
+    Interval,
+    /// Until a time: `pg_sleep_until`
+    Until,
+}
+
+/// The longest time: a hundred years.
+const LONGEST_SECONDS: f64 = 3.2e9;
+
+/// Returns a time of seconds; none if they are not positive or not a number.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.min(LONGEST_SECONDS)).unwrap_or(Duration::ZERO)
+}
+
+/// Waits; returns the value of the function.
+pub(crate) async fn call(how: Sleep, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
+    let engine = facts.engine.as_ref().ok_or_else(|| SqlError::unsupported("pg_sleep here"))?;
+    let time = match (how, args) {
+        (Sleep::Seconds, [Datum::Float8(value)]) => seconds(*value),
+        (Sleep::Interval, [Datum::Interval(interval)]) => {
+            // From the present on: months have different lengths.
+            let now = system::interval_now(facts)?.0;
+            let then = shifted(now, *interval)?;
+            seconds(then.saturating_sub(now) as f64 / 1e6)
+        }
+        (Sleep::Until, [Datum::TimestampTz(then)]) => {
+            let now = system::interval_now(facts)?.0;
+            seconds(then.saturating_sub(now) as f64 / 1e6)
+        }
+        _ => return Err(SqlError::corrupted("the argument of pg_sleep")),
+    };
+    if !time.is_zero() {
+        engine.database().sleep(time).await;
+    }
+    Ok(Datum::text(""))
+}
