@@ -217,9 +217,11 @@ impl Startup {
         let mut refused = Vec::new();
         for (name, value) in &self.settings {
             let Err(error) = session.set(name, value) else { continue };
-            // A setting of our own is sent on purpose, and the session would break its promise. Of
-            // PostgreSQL's, drivers send some that have no effect here.
-            if name.to_ascii_lowercase().starts_with("meridian.") {
+            // A setting of our own is sent on purpose, and the session would break its promise; an
+            // unknown zone would show other times. Of PostgreSQL's, drivers send some that have no
+            // effect here.
+            let lower = name.to_ascii_lowercase();
+            if lower.starts_with("meridian.") || lower == "timezone" {
                 return Err(End::Fatal {
                     code: error.sqlstate,
                     message: error.message,

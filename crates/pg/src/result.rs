@@ -3,7 +3,7 @@
 
 use crate::backend::{Field, Report};
 use crate::link::Link;
-use meridian_sql::{Column, Datum, SqlError};
+use meridian_sql::{Column, Datum, SqlError, Zone};
 
 /// The formats in which a portal's columns are sent.
 #[derive(Clone, Debug)]
@@ -74,6 +74,7 @@ pub(crate) fn send_row(
     columns: &[Column],
     row: &[Datum],
     formats: &Formats,
+    zone: &Zone,
 ) {
     link.answers.message(b'D', |body| {
         body.extend_from_slice(&(row.len() as u16).to_be_bytes());
@@ -84,7 +85,7 @@ pub(crate) fn send_row(
                 datum.write_binary(column.ty, body)
             } else {
                 text.clear();
-                let present = datum.write_text(column.ty, text);
+                let present = datum.write_text(column.ty, zone, text);
                 body.extend_from_slice(text.as_bytes());
                 present
             };

@@ -9,7 +9,7 @@ use crate::result::{Formats, as_report, describe_columns, notice, send_row};
 use crate::run::{self, Interruption, Limits};
 use crate::server::{ServerState, stops};
 use crate::settings::Settings;
-use meridian_sql::{Column, Datum, Response, Session, SqlError, Status, Type, state};
+use meridian_sql::{Column, Datum, Local, Response, Session, SqlError, Status, Type, state};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -394,11 +394,12 @@ impl Wire {
             )
             .into());
         }
-        let mut params = values(&bind, &description.params);
+        let mut params = values(&bind, &description.params, self.session.local());
         // A label may be newer than the plan.
         let is_bad = params.as_ref().is_err_and(|error| error.sqlstate == state::BAD_TEXT);
         if is_bad && self.session.renew(statement).await? {
-            params = values(&bind, &self.session.describe_statement(statement)?.params);
+            let newest = self.session.describe_statement(statement)?.params;
+            params = values(&bind, &newest, self.session.local());
         }
         let params = params?;
         let portal = bind.portal.as_str();
@@ -579,8 +580,9 @@ impl Wire {
         rows: &[Vec<Datum>],
         formats: &Formats,
     ) -> Result<(), Stop> {
+        let zone = self.session.zone().clone();
         for row in rows {
-            send_row(link, &mut self.text, columns, row, formats);
+            send_row(link, &mut self.text, columns, row, formats, &zone);
             self.relieve(link).await?;
         }
         Ok(())
@@ -671,7 +673,7 @@ impl Wire {
 }
 
 /// Returns the values of parameters of these types.
-fn values(bind: &Bind, types: &[Type]) -> Result<Vec<Datum>, SqlError> {
+fn values(bind: &Bind, types: &[Type], local: Local<'_>) -> Result<Vec<Datum>, SqlError> {
     let mut params = Vec::with_capacity(bind.parameters.len());
     for (index, (bytes, &ty)) in bind.parameters.iter().zip(types).enumerate() {
         let Some(bytes) = bytes else {
@@ -687,7 +689,7 @@ fn values(bind: &Bind, types: &[Type]) -> Result<Vec<Datum>, SqlError> {
             Datum::from_binary(ty, bytes)
         } else {
             match std::str::from_utf8(bytes) {
-                Ok(text) if !text.contains('\0') => Datum::from_text(ty, text),
+                Ok(text) if !text.contains('\0') => Datum::from_text_in(ty, text, local),
                 _ => Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\"")),
             }
         };

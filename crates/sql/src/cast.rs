@@ -1,6 +1,6 @@
 //! Casts, implicit, on assignment, and explicit.
 
-use crate::datetime;
+use crate::datetime::{self, Local};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
@@ -11,6 +11,35 @@ use crate::types::Type;
 use rust_decimal::RoundingStrategy;
 use rust_decimal::prelude::ToPrimitive;
 use std::sync::Arc;
+
+/// How a cast converts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Coercion {
+    /// True if it truncates what is too long.
+    pub(crate) explicit: bool,
+    /// True if the result depends on the session's zone or on the time.
+    pub(crate) is_stable: bool,
+}
+
+impl Coercion {
+    /// Returns that of a value of a type, or of a literal.
+    pub(crate) fn of(from: Option<Type>, to: Type, explicit: bool) -> Coercion {
+        Coercion { explicit, is_stable: is_stable(from.unwrap_or(Type::Text), to) }
+    }
+}
+
+/// True if the conversion of a type depends on the session's zone or on the time.
+fn is_stable(from: Type, to: Type) -> bool {
+    let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
+    let is_time = |ty| matches!(ty, Type::Date | Type::Time | Type::Timestamp | Type::TimestampTz);
+    match (from, to) {
+        (Type::TimestampTz, Type::TimestampTz) => false,
+        (Type::TimestampTz, to) => to.is_text() || is_time(to),
+        (from, Type::TimestampTz) => from.is_text() || is_time(from),
+        // A text may name the present day.
+        (from, to) => from.is_text() && is_time(to),
+    }
+}
 
 /// True if a value of one type is converted to another implicitly: number to wider number, text to
 /// text, date to timestamp.
@@ -68,7 +97,12 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
 
 /// Converts a value. An implicit conversion or assignment rejects text that is too long; an
 /// explicit one truncates it.
-pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlError> {
+pub(crate) fn cast(
+    datum: Datum,
+    ty: Type,
+    explicit: bool,
+    local: Local<'_>,
+) -> Result<Datum, SqlError> {
     let cannot = |datum: &Datum| {
         let from = datum.type_of().map_or("unknown", Type::name);
         SqlError::new(state::CANNOT_COERCE, format!("cannot cast type {from} to {}", ty.name()))
@@ -114,7 +148,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             if array.element == element && element.modifier() < 0 {
                 return Ok(Datum::Array(array));
             }
-            let element_cast = |datum: &Datum| cast(datum.clone(), element, explicit);
+            let element_cast = |datum: &Datum| cast(datum.clone(), element, explicit, local);
             Datum::Array(Arc::new(array.map(element.base(), element_cast)?))
         }
         (same @ Datum::Json(_), Type::Json) | (same @ Datum::Jsonb(_), Type::Jsonb) => same,
@@ -125,9 +159,11 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             Datum::Json(json.to_text(Type::Jsonb).unwrap_or_default().into())
         }
         (Datum::Jsonb(json), to) if to.is_number() || to == Type::Bool => {
-            cast(json.root().scalar(to)?, to, explicit)?
+            cast(json.root().scalar(to)?, to, explicit, local)?
         }
-        (Datum::Text(text), to) => cast(Datum::from_text(to, &text)?, to, explicit)?,
+        (Datum::Text(text), to) => {
+            cast(Datum::from_text_in(to, &text, local)?, to, explicit, local)?
+        }
         (Datum::Bool(b), Type::Int4) => Datum::Int4(b.into()),
         (Datum::Int4(n), Type::Bool) => Datum::Bool(n != 0),
         (other, to) if to.is_text() => {
@@ -135,9 +171,9 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             let text = match other {
                 Datum::Bool(b) => if b { "true" } else { "false" }.to_owned(),
                 Datum::Network(network) => network.full(),
-                ref other => other.to_text(Type::Text).unwrap_or_default(),
+                ref other => other.to_text_in(Type::Text, local.zone).unwrap_or_default(),
             };
-            cast(Datum::text(text), to, explicit)?
+            cast(Datum::text(text), to, explicit, local)?
         }
         (number, Type::Int2 | Type::Int4 | Type::Int8) => match number {
             Datum::Float8(x) => {
@@ -179,24 +215,26 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
             Datum::Numeric(n)
         }
         (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(datetime::midnight(days)?),
-        (Datum::Date(days), Type::TimestampTz) => Datum::TimestampTz(datetime::midnight(days)?),
-        (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Date) => {
-            Datum::Date(datetime::day_of(us))
+        (Datum::Date(days), Type::TimestampTz) => {
+            Datum::TimestampTz(datetime::instant_of(datetime::midnight(days)?, local.zone)?)
         }
-        (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Time) => {
-            match datetime::is_infinite(us) {
-                true => Datum::Null,
-                false => Datum::Time(us.rem_euclid(datetime::DAY_US)),
-            }
+        (Datum::TimestampTz(us), to @ (Type::Date | Type::Time | Type::Timestamp)) => {
+            cast(Datum::Timestamp(datetime::local_of(us, local.zone)?), to, explicit, local)?
         }
+        (Datum::Timestamp(us), Type::Date) => Datum::Date(datetime::day_of(us)),
+        (Datum::Timestamp(us), Type::Time) => match datetime::is_infinite(us) {
+            true => Datum::Null,
+            false => Datum::Time(us.rem_euclid(datetime::DAY_US)),
+        },
         (Datum::Interval(span), Type::Time) => {
             Datum::Time(span.micros.rem_euclid(datetime::DAY_US))
         }
         (Datum::Time(us), Type::Interval) => {
             Datum::Interval(Interval { micros: us, days: 0, months: 0 })
         }
-        (Datum::Timestamp(us), Type::TimestampTz) => Datum::TimestampTz(us),
-        (Datum::TimestampTz(us), Type::Timestamp) => Datum::Timestamp(us),
+        (Datum::Timestamp(us), Type::TimestampTz) => {
+            Datum::TimestampTz(datetime::instant_of(us, local.zone)?)
+        }
         (other, _) => return Err(cannot(&other)),
     })
 }

@@ -387,8 +387,9 @@ async fn compile(
     let (plan, params, columns) = match planned {
         Statement::Query(query) => {
             let named = Named::of(statement);
-            let (found, relations) =
+            let (mut found, relations) =
                 read(engine, txn, names, clean, named, None, &mut tables, &mut views).await?;
+            found.zone = facts.zone().clone();
             let shorter = match &source.copy_to {
                 Some(options) => copy::without_generated(options, query, &found)?,
                 None => None,
@@ -407,9 +408,10 @@ async fn compile(
             plan_sequences(engine, txn, clean, &into, &mut tables).await?;
             let named = Named::of(statement);
             let overriding = source.overriding;
-            let (found, relations) =
+            let (mut found, relations) =
                 read(engine, txn, names, clean, named, Some(&into), &mut tables, &mut views)
                     .await?;
+            found.zone = facts.zone().clone();
             let related = related(engine, txn, clean, &into, &mut tables).await?;
             let bound =
                 step(relations, || bind::insert(insert, with, into, &found, &declared, overriding))
@@ -425,9 +427,10 @@ async fn compile(
             tables.push(table.planned());
             plan_sequences(engine, txn, clean, &table, &mut tables).await?;
             let named = Named::of(statement);
-            let (found, relations) =
+            let (mut found, relations) =
                 read(engine, txn, names, clean, named, Some(&table), &mut tables, &mut views)
                     .await?;
+            found.zone = facts.zone().clone();
             let related = related(engine, txn, clean, &table, &mut tables).await?;
             let bound =
                 step(relations, || bind::change(planned, with, table, &found, &declared)).await?;
@@ -437,8 +440,9 @@ async fn compile(
         }
         _ if let Some(query) = planned_later(planned)? => {
             let named = Named::of(statement);
-            let (found, relations) =
+            let (mut found, relations) =
                 read(engine, txn, names, clean, named, None, &mut tables, &mut views).await?;
+            found.zone = facts.zone().clone();
             let query = step(relations, || bind::compile(query, &found, &declared)).await?;
             tables.clear();
             let is_control = is_control(planned);
@@ -721,6 +725,8 @@ pub(crate) struct BoundView {
     /// The ids of the users' tables, sequences, views and types that the query itself names, also
     /// those that a name of WITH hides in a part of it; and of the types of its columns.
     pub(crate) reads: Vec<u32>,
+    /// True if a literal is another time in another zone.
+    pub(crate) reads_zone: bool,
 }
 
 /// Binds the query of a view, in a transaction that changes the catalog, over the objects that it
@@ -750,9 +756,9 @@ pub(crate) async fn view(
     let in_casts = found.types.iter().filter(|(name, _)| own_types.contains(name));
     let mut reads: Vec<u32> = named.map(|(_, id)| *id).chain(in_literals).collect();
     reads.extend(in_casts.map(|(_, ty)| ty.id()));
-    let (query, mentions) = step(relations, || bind::view(query, &found)).await?;
+    let (query, mentions, reads_zone) = step(relations, || bind::view(query, &found)).await?;
     reads.extend(query.columns.iter().filter_map(|column| column.ty.enumeration()).map(Enum::id));
     reads.sort_unstable();
     reads.dedup();
-    Ok(BoundView { query, mentions, reads })
+    Ok(BoundView { query, mentions, reads, reads_zone })
 }

@@ -1,9 +1,10 @@
 //! Statements about the session: transaction control, SET, SHOW.
 
+use crate::bind;
 use crate::compile::Compiled;
 use crate::consistency;
 use crate::constraint::Deferral;
-use crate::datetime::{self, timestamp_to_text};
+use crate::datetime::{self, Zone, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
@@ -294,6 +295,14 @@ fn block<'a>(session: &'a mut Session, what: &str) -> Result<&'a mut Work, SqlEr
     })
 }
 
+/// Warns that SET LOCAL has no effect outside of a transaction block.
+fn warn_outside_block(session: &mut Session) {
+    if session.status() == Status::Idle && session.is_alone() {
+        let message = "SET LOCAL can only be used in transaction blocks";
+        session.notify(warning(state::NO_TRANSACTION, message));
+    }
+}
+
 async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Result<(), SqlError> {
     let text = |expr: &ast::Expr| match expr {
         ast::Expr::Value(value) => {
@@ -311,9 +320,8 @@ async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Re
             if settings::canonical(&name) == settings::SNAPSHOT_AGE {
                 choose_snapshot_again(session).await?;
             }
-            if local && session.status() == Status::Idle && session.is_alone() {
-                let message = "SET LOCAL can only be used in transaction blocks";
-                session.notify(warning(state::NO_TRANSACTION, message));
+            if local {
+                warn_outside_block(session);
             }
             Ok(())
         }
@@ -327,7 +335,18 @@ async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Re
             }
         },
         Set::SetTimeZone { local, value } => {
-            session.set_in_transaction("timezone", &text(value), *local)
+            let name = match value {
+                ast::Expr::Interval(literal) => {
+                    Zone::of_interval(bind::interval(literal)?)?.name().to_owned()
+                }
+                ast::Expr::Identifier(ident) if names::fold(ident) == "local" => "default".into(),
+                other => text(other),
+            };
+            session.set_in_transaction(settings::TIME_ZONE, &name, *local)?;
+            if *local {
+                warn_outside_block(session);
+            }
+            Ok(())
         }
         Set::SetNames { charset_name, .. } => {
             session.set_in_transaction("client_encoding", &charset_name.value, false)
@@ -437,10 +456,10 @@ const CONSISTENCY_COST: &str = "meridian.consistency_cost";
 const SNAPSHOT_AGE_AUTO: &str = "meridian.snapshot_age_auto";
 
 /// Renders a commit's timestamp as text.
-fn shown(at: Timestamp) -> Datum {
+fn shown(at: Timestamp, zone: &Zone) -> Datum {
     let mut text = String::new();
     if let Datum::TimestampTz(micros) = datetime::committed(at) {
-        timestamp_to_text(micros, true, &mut text);
+        timestamp_to_text(micros, Some(zone), &mut text);
     }
     Datum::text(text)
 }
@@ -449,7 +468,7 @@ fn shown(at: Timestamp) -> Datum {
 fn name_of_show(variable: &[ast::Ident]) -> String {
     let words: Vec<String> = variable.iter().map(|ident| ident.value.to_lowercase()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["time", "zone"] => "timezone".to_owned(),
+        ["time", "zone"] => settings::TIME_ZONE.to_owned(),
         ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
         ["spanner", own] => format!("meridian.{own}"), // The prefix of earlier versions.
         words => words.join("."),
@@ -499,7 +518,8 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
         return rows(consistency::auto_age(&session.engine)?);
     }
     if name == COMMIT_TIMESTAMP {
-        return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);
+        let zone = session.facts.zone();
+        return rows(vec![vec![session.committed_at.map_or(Datum::Null, |at| shown(at, zone))]]);
     }
     if let Some(value) = session.facts.settings.get(&name) {
         return rows(vec![vec![Datum::text(value)]]);

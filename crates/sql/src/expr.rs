@@ -2,9 +2,10 @@
 
 use crate::advisory;
 use crate::array::Array;
-use crate::cast;
+use crate::cast::{self, Coercion};
 use crate::catalog::SearchPath;
 use crate::consistency::Guarantees;
+use crate::datetime::{Local, Zone};
 use crate::datum::Datum;
 use crate::effects::Effects;
 use crate::engine::Engine;
@@ -40,6 +41,13 @@ impl Scope<'static> {
     pub(crate) fn immutable() -> Scope<'static> {
         static FACTS: LazyLock<Facts> = LazyLock::new(Facts::default);
         Scope { params: &[], now_us: 0, session: &FACTS, catalog: None, effects: None }
+    }
+}
+
+impl Scope<'_> {
+    /// Returns what texts and values of times are understood by. What is immutable has no time.
+    pub(crate) fn local(&self) -> Local<'_> {
+        Local { zone: self.session.zone(), now_us: (self.now_us != 0).then_some(self.now_us) }
     }
 }
 
@@ -98,6 +106,11 @@ impl Facts {
     /// Returns the schemas in which the session looks for names that have none.
     pub(crate) fn search_path(&self) -> SearchPath {
         SearchPath::of(self.settings.get("search_path").unwrap_or_default(), &self.user)
+    }
+
+    /// Returns the session's time zone.
+    pub(crate) fn zone(&self) -> &Zone {
+        self.settings.zone()
     }
 
     pub(crate) fn server_info(&self) -> Option<&Arc<dyn ServerInfo>> {
@@ -252,7 +265,7 @@ pub(crate) enum Expr {
         otherwise: Box<Expr>,
     },
     Coalesce(Vec<Expr>),
-    Cast(Box<Expr>, Type, bool),
+    Cast(Box<Expr>, Type, Coercion),
     Call(&'static Function, Vec<Expr>),
     /// A subquery, in logical plans only.
     Subquery(Box<Subquery>),
@@ -387,7 +400,9 @@ impl Expr {
                 }
                 Datum::Null
             }
-            Expr::Cast(inner, ty, explicit) => cast::cast(inner.eval(row, scope)?, *ty, *explicit)?,
+            Expr::Cast(inner, ty, how) => {
+                cast::cast(inner.eval(row, scope)?, *ty, how.explicit, scope.local())?
+            }
             // The arguments are in memory until the function has returned.
             Expr::Call(function, args) => {
                 let mut values = Values::of(scope);

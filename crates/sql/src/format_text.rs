@@ -1,7 +1,7 @@
 //! PostgreSQL's text format of values.
 
 use crate::array::{Array, Dimension};
-use crate::datetime;
+use crate::datetime::{self, Local, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
@@ -16,14 +16,20 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 impl Datum {
-    /// Returns the text format, in which only `character(n)` depends on the type; `None` for NULL.
+    /// Returns the text format in UTC, where no session has a zone; `None` for NULL.
     pub fn to_text(&self, ty: Type) -> Option<String> {
+        self.to_text_in(ty, Zone::utc())
+    }
+
+    /// Returns the text format, in which only `character(n)` depends on the type, and only the
+    /// times with a zone on that of the session; `None` for NULL.
+    pub fn to_text_in(&self, ty: Type, zone: &Zone) -> Option<String> {
         let mut out = String::new();
-        self.write_text(ty, &mut out).then_some(out)
+        self.write_text(ty, zone, &mut out).then_some(out)
     }
 
     /// Appends the text format; false, and nothing appended, for NULL.
-    pub fn write_text(&self, ty: Type, out: &mut String) -> bool {
+    pub fn write_text(&self, ty: Type, zone: &Zone, out: &mut String) -> bool {
         match self {
             Datum::Null => return false,
             Datum::Bool(b) => out.push(if *b { 't' } else { 'f' }),
@@ -50,8 +56,8 @@ impl Datum {
             Datum::Uuid(id) => _ = write!(out, "{id}"),
             Datum::Date(days) => datetime::date_to_text(*days, out),
             Datum::Time(us) => datetime::time_to_text(*us, out),
-            Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
-            Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
+            Datum::Timestamp(us) => datetime::timestamp_to_text(*us, None, out),
+            Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, Some(zone), out),
             Datum::Interval(interval) => _ = write!(out, "{interval}"),
             Datum::Network(network) => _ = write!(out, "{network}"),
             Datum::Json(text) => out.push_str(text),
@@ -61,16 +67,21 @@ impl Datum {
                 let values: Vec<_> = values.map(|value| value.to_string()).collect();
                 out.push_str(&values.join(" "));
             }
-            Datum::Array(array) => _ = write!(out, "{array}"),
+            Datum::Array(array) => array.write_text(zone, out),
             Datum::Object(_, name) => out.push_str(name),
             Datum::Enum(value) => out.push_str(value.label()),
         }
         true
     }
 
+    /// Parses the text format of a type where no session has a zone: times without one are UTC.
+    pub fn from_text(ty: Type, text: &str) -> Result<Datum, SqlError> {
+        Datum::from_text_in(ty, text, Local::utc())
+    }
+
     /// Parses the text format of a type. Limits of length and scale are not applied here, but at
     /// assignment.
-    pub fn from_text(ty: Type, text: &str) -> Result<Datum, SqlError> {
+    pub fn from_text_in(ty: Type, text: &str, local: Local<'_>) -> Result<Datum, SqlError> {
         let trimmed = text.trim();
         let bad = || {
             SqlError::new(
@@ -117,10 +128,12 @@ impl Datum {
             Type::Char(_) => Datum::text(text.trim_end_matches(' ')),
             Type::Bytea => Datum::Bytes(bytea(text).ok_or_else(bad)?),
             Type::Uuid => Datum::Uuid(uuid::Uuid::try_parse(trimmed).map_err(|_| bad())?),
-            Type::Date => Datum::Date(datetime::date_from_text(text)?),
-            Type::Time => Datum::Time(datetime::time_from_text(text)?),
-            Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
-            Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
+            Type::Date => Datum::Date(datetime::date_from_text(text, local)?),
+            Type::Time => Datum::Time(datetime::time_from_text(text, local)?),
+            Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false, local)?),
+            Type::TimestampTz => {
+                Datum::TimestampTz(datetime::timestamp_from_text(text, true, local)?)
+            }
             Type::Interval => Datum::Interval(Interval::from_text(text)?),
             Type::Inet | Type::Cidr => Datum::Network(Network::from_text(text, ty == Type::Cidr)?),
             Type::Json => {
@@ -140,7 +153,9 @@ impl Datum {
             Type::Object(_) => {
                 Datum::Object(trimmed.parse().map_err(|_| bad())?, Arc::from(trimmed))
             }
-            Type::Array(element) => Datum::Array(Array::from_text(element.ty(), text)?.into()),
+            Type::Array(element) => {
+                Datum::Array(Array::from_text_in(element.ty(), text, local)?.into())
+            }
             Type::Enum(ty) => Datum::Enum(ty.labelled(text)?),
         })
     }

@@ -66,6 +66,8 @@ pub struct Index {
 struct Bound {
     expressions: Vec<(Expr, Type)>,
     predicate: Option<Expr>,
+    /// True if a literal would be another time in another zone.
+    reads_zone: bool,
 }
 
 /// A column or an expression of an index.
@@ -178,7 +180,7 @@ impl Index {
     /// these or of the table's columns.
     pub(crate) fn bind(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
         let bind = |text: &str, clause: &'static str| {
-            let mut binder = Binder::new(&[]);
+            let mut binder = Binder::stored();
             binder.add(table.clone(), &table.name);
             binder.begin_clause(clause, false);
             Ok::<_, SqlError>((parse::expression(text)?, binder))
@@ -189,18 +191,31 @@ impl Index {
             let typed = binder.bind(&expr)?;
             let ty = typed.ty.unwrap_or(Type::Text);
             let expr = binder.coerce(typed, ty, false)?;
-            refuse_mutable(&expr, "index expression", table)?;
             check_key(ty)?;
-            bound.expressions.push((expr, ty));
+            bound.reads_zone |= binder.reads_zone;
+            bound.expressions.push((apart(expr, table), ty));
         }
         if let Some(text) = &self.predicate {
             let (expr, mut binder) = bind(text, "index predicates")?;
             let expr = binder.bind_bool(&expr, "WHERE")?;
-            refuse_mutable(&expr, "index predicate", table)?;
-            bound.predicate = Some(expr);
+            bound.reads_zone |= binder.reads_zone;
+            bound.predicate = Some(apart(expr, table));
         }
         self.bound = bound;
         Ok(())
+    }
+
+    /// Fails with 42P17 if it computes by what is not immutable, and returns true if a literal
+    /// would be another time in another zone. An index that is new must pass; one of an earlier
+    /// release may have been made when all times were in UTC.
+    pub(crate) fn check_new(&self, table: &Table) -> Result<bool, SqlError> {
+        for (expr, _) in &self.bound.expressions {
+            refuse_mutable(expr, Stored::Expression, table)?;
+        }
+        if let Some(predicate) = &self.bound.predicate {
+            refuse_mutable(predicate, Stored::Predicate, table)?;
+        }
+        Ok(self.bound.reads_zone)
     }
 
     /// Fails with 42704 if a column's values have no order.
@@ -408,13 +423,59 @@ fn may_change(function: &Function, args: &[Expr], table: &Table) -> bool {
     }
 }
 
-pub(crate) fn refuse_mutable(expr: &Expr, what: &str, table: &Table) -> Result<(), SqlError> {
-    let (mut is_mutable, mut param) = (false, None);
+/// The use of an expression that the catalog holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Expression,
+    Predicate,
+    Check,
+    Generated,
+}
+
+/// True if the value may differ between sessions or times. What depends on the session's zone alone
+/// may stand in a CHECK.
+fn is_mutable(expr: &Expr, of: Stored, table: &Table) -> bool {
+    let mut is_mutable = false;
     expr.walk(&mut |part| match part {
-        Expr::Call(function, args) => is_mutable |= may_change(function, args, table),
-        Expr::Cast(inner, to, _) => is_mutable |= casts_label(inner, *to, table),
-        Expr::Param(at) => param = Some(*at),
+        Expr::Call(function, args) => {
+            let is_allowed = of == Stored::Check && function.is_of_zone;
+            is_mutable |= may_change(function, args, table) && !is_allowed;
+        }
+        Expr::Cast(inner, to, how) => {
+            is_mutable |= casts_label(inner, *to, table) || how.is_stable && of != Stored::Check;
+        }
         _ => {}
+    });
+    is_mutable
+}
+
+/// Hides an expression that is not immutable: an index of an earlier release computes it in UTC,
+/// and what a query computes in its session's zone is another value.
+fn apart(expr: Expr, table: &Table) -> Expr {
+    match is_mutable(&expr, Stored::Expression, table) {
+        true => Expr::Coalesce(vec![expr]),
+        false => expr,
+    }
+}
+
+/// Returns the error of a generated column whose value may change by itself.
+pub(crate) fn not_immutable() -> SqlError {
+    SqlError::new(state::INVALID_DEFINITION, "generation expression is not immutable")
+}
+
+/// Fails with 42P17 for an expression that is not immutable.
+pub(crate) fn refuse_mutable(expr: &Expr, of: Stored, table: &Table) -> Result<(), SqlError> {
+    let what = match of {
+        Stored::Expression => "index expression",
+        Stored::Predicate => "index predicate",
+        Stored::Check => "check constraint",
+        Stored::Generated => "generation expression",
+    };
+    let mut param = None;
+    expr.walk(&mut |part| {
+        if let Expr::Param(at) = part {
+            param = Some(*at);
+        }
     });
     if let Some(at) = param {
         let message = format!("there is no parameter ${}", at + 1);
@@ -423,11 +484,18 @@ pub(crate) fn refuse_mutable(expr: &Expr, what: &str, table: &Table) -> Result<(
     if expr.has_subquery() {
         return Err(SqlError::unsupported(format!("a subquery in an {what}")));
     }
-    if is_mutable {
-        let message = format!("functions in {what} must be marked IMMUTABLE");
-        return Err(SqlError::new(state::INVALID_DEFINITION, message));
+    match is_mutable(expr, of, table) {
+        // PostgreSQL has them.
+        true if of == Stored::Check => {
+            Err(SqlError::unsupported("a check constraint with functions that are not immutable"))
+        }
+        true if of == Stored::Generated => Err(not_immutable()),
+        true => {
+            let message = format!("functions in {what} must be marked IMMUTABLE");
+            Err(SqlError::new(state::INVALID_DEFINITION, message))
+        }
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Fails with 42704 for a type that an index cannot have.

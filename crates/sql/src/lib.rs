@@ -121,6 +121,7 @@ mod work;
 mod write;
 
 pub use catalog::{ColumnDef, Table};
+pub use datetime::{Local, Zone};
 pub use datum::Datum;
 pub use engine::Engine;
 pub use enumeration::{Enum, EnumValue};

@@ -5,7 +5,7 @@ use crate::carried;
 use crate::clauses;
 use crate::copy;
 use crate::create_as::{self, TableAs};
-use crate::datetime;
+use crate::datetime::{self, Local};
 use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
 use crate::like::{self, Like};
@@ -189,7 +189,9 @@ fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
     } else if let Ok(nanos) = trimmed.parse::<u64>() {
         nanos
     } else {
-        datetime::to_unix_ns(datetime::timestamp_from_text(trimmed, true).map_err(|_| bad())?)
+        datetime::to_unix_ns(
+            datetime::timestamp_from_text(trimmed, true, Local::utc()).map_err(|_| bad())?,
+        )
     })
 }
 

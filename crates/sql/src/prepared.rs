@@ -235,6 +235,7 @@ impl Session {
     ) -> Result<Vec<Datum>, SqlError> {
         let mut binder = Binder::new(&[]);
         binder.types = named.to_vec();
+        binder.zone = self.facts.zone().clone();
         binder.begin_clause("EXECUTE parameters", false);
         let mut exprs = Vec::with_capacity(given.len());
         for (at, (expr, ty)) in given.iter().zip(types).enumerate() {

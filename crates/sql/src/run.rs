@@ -4,6 +4,7 @@
 use crate::bind::Strength;
 use crate::compile::{self, Compiled, Plan};
 use crate::conflict;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
@@ -219,7 +220,7 @@ impl Session {
         }
         if let (Some(options), Some(columns)) = (&compiled.source.copy_to, &compiled.columns) {
             // An option that names no column fails before the query runs.
-            copy::Writer::new(options, columns)?;
+            copy::Writer::new(options, columns, self.facts.zone())?;
         }
         if let Some(vacuum) = &compiled.source.vacuum {
             return self.vacuum(vacuum).await;
@@ -281,7 +282,8 @@ impl Session {
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
                         let effected = Effected::of_last(&self.facts);
-                        work.record(compiled, &portal.params, sum, effected);
+                        let zone = self.facts.zone();
+                        work.record(compiled, &portal.params, sum, effected, zone);
                         self.newest = Some(max);
                     } else {
                         // Results in parts are not kept, so that a replay could not compare them.
@@ -298,7 +300,7 @@ impl Session {
                     if let Some(analyzed) = portal.analyzed.take() {
                         chunk.rows = texts(self.show_analyzed(&compiled, &analyzed).await?);
                     }
-                    return response_of(&compiled, chunk, !goes_on);
+                    return response_of(&compiled, chunk, !goes_on, self.facts.zone());
                 }
             }
         }
@@ -556,6 +558,8 @@ impl Session {
 
     async fn replay_steps(&mut self, journal: &[Step]) -> Result<bool, SqlError> {
         let Some(work) = &mut self.work else { return Ok(false) };
+        // A statement may have run in another zone than that of now.
+        let mut facts = self.facts.clone();
         for (at, step) in journal.iter().enumerate() {
             match step {
                 Step::Savepoint(name) => work.savepoint(name, &self.facts.advisory),
@@ -564,23 +568,24 @@ impl Session {
                 Step::RollbackTo(name) => {
                     work.rollback_to(name, &self.facts.sequences, &self.facts.advisory)?
                 }
-                Step::Ran { compiled, params, checksum, effected } => {
+                Step::Ran { compiled, params, checksum, effected, zone } => {
+                    facts.settings.replay_in(zone);
                     let mut portal = Portal::new(compiled.clone(), params.clone());
                     let unseen = self.unseen.as_mut().filter(|_| at + 1 == journal.len());
                     let max = unseen.as_ref().map_or(usize::MAX, |unseen| unseen.limit);
                     let effected = &mut (**effected).clone();
                     let engine = &self.engine;
-                    let chunk =
-                        attempt(engine, &self.facts, work, &mut portal, max, effected).await?;
+                    let chunk = attempt(engine, &facts, work, &mut portal, max, effected).await?;
                     let found = checksum_of(compiled, &chunk);
                     if found != *checksum {
                         // The client may know the columns, and expects all rows at once.
                         let columns = portal.compiled.as_ref().map(|now| &now.columns);
                         let fits = chunk.done && columns == Some(&compiled.columns);
                         let Some(unseen) = unseen.filter(|_| fits) else { return Ok(false) };
-                        unseen.response = response_of(compiled, chunk, true)?;
+                        unseen.response = response_of(compiled, chunk, true, zone)?;
                     }
-                    work.record(compiled, params, found, Effected::of_last(&self.facts));
+                    let effected = Effected::of_last(&self.facts);
+                    work.record(compiled, params, found, effected, zone);
                 }
             }
         }
@@ -682,7 +687,12 @@ impl Session {
 }
 
 /// Returns the response of a statement that ran. `first`: the chunk is the first of the result.
-fn response_of(compiled: &Compiled, chunk: Chunk, first: bool) -> Result<Response, SqlError> {
+fn response_of(
+    compiled: &Compiled,
+    chunk: Chunk,
+    first: bool,
+    zone: &Zone,
+) -> Result<Response, SqlError> {
     let Chunk { rows, done, tag } = chunk;
     let Some(columns) = &compiled.columns else { return Ok(Response::Complete(tag)) };
     let Some(options) = &compiled.source.copy_to else {
@@ -691,7 +701,7 @@ fn response_of(compiled: &Compiled, chunk: Chunk, first: bool) -> Result<Respons
     Ok(Response::CopyOut {
         columns: columns.len(),
         is_binary: options.is_binary(),
-        records: copy::Writer::new(options, columns)?.records(&rows, first, done),
+        records: copy::Writer::new(options, columns, zone)?.records(&rows, first, done),
         done: done.then_some(tag),
     })
 }

@@ -9,6 +9,7 @@ use crate::compile::{Compiled, Plan};
 use crate::consistency::{self, Guarantees};
 use crate::copy::Copying;
 use crate::cursor::Cursors;
+use crate::datetime::{Local, Zone};
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
@@ -162,6 +163,17 @@ impl Session {
     /// Returns a setting's value as SHOW prints it.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.facts.settings.get(name).map(Into::into)
+    }
+
+    /// Returns the time zone, in which values are shown.
+    pub fn zone(&self) -> &Zone {
+        self.facts.zone()
+    }
+
+    /// Returns what texts of times are read by.
+    pub fn local(&self) -> Local<'_> {
+        let now_us = self.work.as_ref().map(Work::now_us);
+        Local { zone: self.facts.zone(), now_us: now_us.or(self.facts.statement_us) }
     }
 
     /// Returns a setting that is a duration; `None` if it is 0, which means no limit.

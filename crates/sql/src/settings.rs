@@ -1,6 +1,7 @@
 //! The settings of a session, for SET and SHOW.
 
 use crate::consistency::Guarantees;
+use crate::datetime::Zone;
 use crate::error::{SqlError, state};
 use crate::parse::AsOf;
 use crate::setting_values::SettingValues;
@@ -18,6 +19,8 @@ pub(crate) struct Settings {
     initial: BTreeMap<String, String>,
     /// The guarantees of the database.
     guarantees: Guarantees,
+    /// The zone that `TimeZone` names.
+    zone: Zone,
     /// The changes by `set_config` in the running statement.
     asked: Arc<Mutex<Vec<Asked>>>,
 }
@@ -85,7 +88,7 @@ const DEFAULTS: [(&str, &str); 42] = [
 
 /// PostgreSQL's settings that have no effect here, with the values that describe the existing
 /// behaviour. Other values are rejected.
-const DESCRIBED: [(&str, &[&str]); 24] = [
+const DESCRIBED: [(&str, &[&str]); 23] = [
     ("array_nulls", &["on"]),
     ("bytea_output", &["hex"]),
     // There are no function bodies, and no row security: both values are true.
@@ -108,7 +111,6 @@ const DESCRIBED: [(&str, &[&str]); 24] = [
     ("synchronize_seqscans", &["off"]),
     // Each commit is on the disks of a quorum, which is at least as strong as these values.
     ("synchronous_commit", &["on", "remote_apply", "remote_write", "local"]),
-    ("timezone", &["utc", "gmt", "etc/utc", "z", "0", "universal"]),
     ("client_encoding", &["utf8", "utf-8", "unicode"]),
     ("transaction_deferrable", &["on", "off"]),
     ("transaction_timeout", &["0"]),
@@ -173,6 +175,9 @@ fn switch(folded: &str) -> Option<bool> {
 /// The setting that chooses the consistency mode of the session's transactions.
 pub(crate) const CONSISTENCY: &str = "meridian.consistency";
 
+/// The setting of the time zone.
+pub(crate) const TIME_ZONE: &str = "timezone";
+
 /// The setting that chooses how much older than the present the session's snapshots are.
 pub(crate) const SNAPSHOT_AGE: &str = "meridian.snapshot_age";
 
@@ -229,7 +234,7 @@ impl Settings {
         initial.insert(CONSISTENCY.into(), guarantees.default_mode().name().into());
         initial.insert(SNAPSHOT_AGE.into(), guarantees.default_snapshot_age().to_string());
         let values = SettingValues::new(initial.clone());
-        Settings { values, initial, guarantees, asked: Arc::default() }
+        Settings { values, initial, guarantees, zone: Zone::default(), asked: Arc::default() }
     }
 
     /// Accepts the database's isolation level or a weaker one; fails with 0A000 for a stronger one.
@@ -322,7 +327,26 @@ impl Settings {
         if let Some(value) = self.accept(&name, value)? {
             self.values.set(&name, Some(value), local);
         }
+        self.settle();
         Ok(())
+    }
+
+    /// Finds the zone again if its name has changed. Must be called after every change of values.
+    fn settle(&mut self) {
+        let name = self.values.get(TIME_ZONE).unwrap_or_default();
+        if name != self.zone.name() {
+            self.zone = Zone::named(name).unwrap_or_default();
+        }
+    }
+
+    /// Takes another zone, to replay a statement that ran in it.
+    pub(crate) fn replay_in(&mut self, zone: &Zone) {
+        self.zone.clone_from(zone);
+    }
+
+    /// Returns the time zone of the session.
+    pub(crate) fn zone(&self) -> &Zone {
+        &self.zone
     }
 
     /// Checks a value, and returns it as SHOW prints it. `None` if the setting stays as it is.
@@ -362,6 +386,9 @@ impl Settings {
                     return refused("It is 'none', 'hybrid' or 'commit_wait'.");
                 };
                 return Ok(Some(self.guarantees.given(asked)?.name().into()));
+            }
+            TIME_ZONE if folded != "default" => {
+                return Ok(Some(Zone::of_setting(value)?.name().to_owned()));
             }
             SNAPSHOT_AGE if folded != "default" => {
                 let Some(asked) = SnapshotAge::parse(value) else {
@@ -433,6 +460,7 @@ impl Settings {
                 self.values.set(&name, initial, false);
             }
         }
+        self.settle();
     }
 
     /// Begins a savepoint.
@@ -448,17 +476,26 @@ impl Settings {
     /// Undoes what was set since a savepoint.
     pub(crate) fn roll_back_to(&mut self, name: &str) {
         self.values.roll_back_to(name);
+        self.settle();
     }
 
     /// Ends a transaction that committed: undoes SET LOCAL. Returns true if a setting was changed.
     pub(crate) fn commit(&mut self) -> bool {
-        self.values.commit()
+        let changed = self.values.commit();
+        if changed {
+            self.settle();
+        }
+        changed
     }
 
     /// Ends a transaction that did not commit: undoes SET, too. Returns true if a setting was
     /// changed.
     pub(crate) fn roll_back(&mut self) -> bool {
-        self.values.roll_back()
+        let changed = self.values.roll_back();
+        if changed {
+            self.settle();
+        }
+        changed
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -544,6 +581,39 @@ mod tests {
     }
 
     #[test]
+    fn the_zone_follows_its_name_through_transactions() {
+        let mut settings = Settings::of(guarantees(IsolationLevel::Serializable));
+        let now = |settings: &Settings| {
+            let shown = settings.get(TIME_ZONE).map(str::to_owned);
+            assert_eq!(shown.as_deref(), Some(settings.zone().name()));
+            shown.unwrap_or_default()
+        };
+        settings.begin_with("TimeZone", "europe/PARIS").expect("a zone");
+        settings.set("timezone", "est5edt", false).expect("a zone");
+        settings.commit();
+        assert_eq!(now(&settings), "EST5EDT");
+        settings.savepoint("s");
+        settings.set("timezone", "-7", true).expect("an offset");
+        assert_eq!(now(&settings), "<-07>+07");
+        settings.roll_back_to("s");
+        assert_eq!(now(&settings), "EST5EDT");
+        settings.set("timezone", "+5.5", true).expect("an offset");
+        assert_eq!(now(&settings), "<+05:30>-05:30");
+        settings.commit();
+        assert_eq!(now(&settings), "EST5EDT");
+        settings.set("timezone", "utc", false).expect("a zone");
+        settings.roll_back();
+        assert_eq!(now(&settings), "EST5EDT");
+        settings.reset(Some("timezone"));
+        assert_eq!(now(&settings), "Europe/Paris");
+        for wrong in ["nowhere", "", "200", "inf", "nan", "x".repeat(1000).as_str()] {
+            let refused = settings.set("timezone", wrong, false).expect_err(wrong);
+            assert_eq!(refused.sqlstate, state::INVALID_PARAMETER, "{wrong}");
+        }
+        assert_eq!(now(&settings), "Europe/Paris");
+    }
+
+    #[test]
     fn settings_take_durations_and_switches() {
         let mut settings = Settings::of(guarantees(IsolationLevel::Serializable));
         settings.set("statement_timeout", "1 min", false).expect("a duration");
@@ -581,7 +651,7 @@ mod tests {
             ("search_path", "mine, \"$user\", public"),
             ("search_path", ""),
             ("default_transaction_isolation", "read committed"),
-            ("timezone", "UTC"),
+            ("timezone", "europe/berlin"),
             ("standard_conforming_strings", "on"),
             ("default_table_access_method", "heap"),
             ("bytea_output", "hex"),
@@ -601,7 +671,6 @@ mod tests {
             ("bytea_output", "escape"),
             ("datestyle", "German"),
             ("intervalstyle", "iso_8601"),
-            ("timezone", "Europe/Berlin"),
             ("client_encoding", "latin1"),
             ("standard_conforming_strings", "off"),
             ("session_replication_role", "replica"),

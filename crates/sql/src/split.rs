@@ -7,6 +7,7 @@ use crate::bind::Binder;
 use crate::cast;
 use crate::catalog::{self, Object, Resolver, Table};
 use crate::control::outside;
+use crate::datetime::Local;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -39,14 +40,15 @@ pub(crate) async fn run(
         }
     };
     drop(txn);
+    let local = Local { zone: session.facts.zone(), now_us: None };
     let keys: Result<Vec<Vec<u8>>, SqlError> =
-        rows.iter().map(|row| split_key(&table, row)).collect();
+        rows.iter().map(|row| split_key(&table, row, local)).collect();
     server_info.split(engine.name(), keys?).await?;
     Ok(Response::Complete("ALTER TABLE".into()))
 }
 
 /// Returns the key at which these values of the primary key's first columns begin.
-fn split_key(table: &Table, values: &[ast::Expr]) -> Result<Vec<u8>, SqlError> {
+fn split_key(table: &Table, values: &[ast::Expr], local: Local<'_>) -> Result<Vec<u8>, SqlError> {
     let Some(primary) = &table.primary else {
         let message = format!("table \"{}\" has no primary key to split at", table.name);
         return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
@@ -72,7 +74,8 @@ fn split_key(table: &Table, values: &[ast::Expr]) -> Result<Vec<u8>, SqlError> {
         if value.is_null() || !fits {
             return Err(wrong(&format!("is not of type {}", column.ty.name())));
         }
-        key::write(&cast::cast(value, column.ty, false)?, part.descending, &mut key);
+        let value = cast::cast(value, column.ty, false, local)?;
+        key::write(&value, part.descending, &mut key);
     }
     Ok(key)
 }

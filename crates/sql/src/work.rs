@@ -9,7 +9,7 @@ use crate::advisory;
 use crate::catalog::{self, Cache, Planned};
 use crate::compile::Compiled;
 use crate::constraint::{self, Deferral, Deferred, Written};
-use crate::datetime;
+use crate::datetime::{self, Zone};
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart, state};
@@ -51,6 +51,8 @@ pub(crate) enum Step {
         params: Arc<[Datum]>,
         checksum: u64,
         effected: Arc<Effected>,
+        /// The session's zone when it ran.
+        zone: Zone,
     },
     Savepoint(String),
     Release(String),
@@ -325,6 +327,7 @@ impl Work {
         params: &Arc<[Datum]>,
         checksum: u64,
         effected: Effected,
+        zone: &Zone,
     ) {
         if !self.reads_only() {
             self.levels = self.levels.max(compiled.source.levels);
@@ -333,6 +336,7 @@ impl Work {
                 params: params.clone(),
                 checksum,
                 effected: Arc::new(effected),
+                zone: zone.clone(),
             });
         }
     }

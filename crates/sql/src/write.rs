@@ -1,8 +1,10 @@
 //! Writes rows: generated columns, constraints, the row, the entries of its indexes.
 
 use crate::catalog::Table;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::expr::Facts;
 use crate::index::{Entry, Index, IndexPart};
 use crate::key;
 use crate::kv;
@@ -31,7 +33,7 @@ pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, row_number: &mut 
 }
 
 /// Fails if a row violates a constraint that concerns it alone.
-fn check(table: &Table, row: &[Datum]) -> Result<(), SqlError> {
+fn check(table: &Table, row: &[Datum], facts: &Facts) -> Result<(), SqlError> {
     for (column, datum) in table.columns.iter().zip(row) {
         if column.not_null && datum.is_null() {
             return Err(SqlError::new(
@@ -43,15 +45,23 @@ fn check(table: &Table, row: &[Datum]) -> Result<(), SqlError> {
             )
             .detail(format!(
                 "Failing row contains ({}).",
-                shown(table, row, table.present().map(|(at, _)| at))
+                shown(table, row, table.present().map(|(at, _)| at), facts.zone())
             )));
         }
     }
-    table.check(row, || shown(table, row, table.present().map(|(at, _)| at)))
+    table.check(row, facts, || shown(table, row, table.present().map(|(at, _)| at), facts.zone()))
 }
 
-fn shown(table: &Table, row: &[Datum], columns: impl IntoIterator<Item = usize>) -> String {
-    let text = |at: usize| row[at].to_text(table.columns[at].ty).unwrap_or_else(|| "null".into());
+fn shown(
+    table: &Table,
+    row: &[Datum],
+    columns: impl IntoIterator<Item = usize>,
+    zone: &Zone,
+) -> String {
+    let text = |at: usize| {
+        let text = row[at].to_text_in(table.columns[at].ty, zone);
+        text.unwrap_or_else(|| "null".into())
+    };
     columns.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
@@ -101,9 +111,10 @@ pub(crate) async fn insert(
     txn: &mut dyn Transaction,
     table: &Table,
     row: &mut [Datum],
+    facts: &Facts,
     row_number: &mut u64,
 ) -> Result<Option<Clash>, SqlError> {
-    insert_above(txn, table, row, row_number, None).await
+    insert_above(txn, table, row, facts, row_number, None).await
 }
 
 /// Inserts a row into storage that has no key above `highest`: rows in the order of their keys need
@@ -112,11 +123,12 @@ pub(crate) async fn insert_above(
     txn: &mut dyn Transaction,
     table: &Table,
     row: &mut [Datum],
+    facts: &Facts,
     row_number: &mut u64,
     highest: Option<&mut Option<Key>>,
 ) -> Result<Option<Clash>, SqlError> {
     table.generate(row)?;
-    check(table, row)?;
+    check(table, row, facts)?;
     let key = match table.row_key(row) {
         Some(bytes) => {
             let key = kv::to_key(bytes);
@@ -157,8 +169,9 @@ pub(crate) async fn update(
     key: &Key,
     old: &[Datum],
     new: &[Datum],
+    facts: &Facts,
 ) -> Result<(), SqlError> {
-    check(table, new)?;
+    check(table, new, facts)?;
     let new_key = table.row_key(new).map_or_else(|| key.clone(), kv::to_key);
     let moved = new_key != *key;
     if moved {

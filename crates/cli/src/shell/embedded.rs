@@ -70,7 +70,7 @@ async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answe
                 all.extend(rows.iter().map(|row| -> Vec<Option<String>> {
                     row.iter()
                         .zip(columns.iter())
-                        .map(|(datum, column)| datum.to_text(column.ty))
+                        .map(|(datum, column)| datum.to_text_in(column.ty, session.zone()))
                         .collect()
                 }));
                 if let Some(tag) = done {

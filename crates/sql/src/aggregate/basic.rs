@@ -2,6 +2,7 @@
 
 use super::{Accumulator, Function};
 use crate::cast;
+use crate::datetime::Local;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Arith;
@@ -77,7 +78,7 @@ impl Accumulator for Sum {
     fn add(&mut self, args: &[Datum], _: &mut Held) -> Result<(), SqlError> {
         let [value] = args else { return Ok(()) };
         self.sum = Some(match self.sum.take() {
-            None => cast::cast(value.clone(), self.ty, false)?,
+            None => cast::cast(value.clone(), self.ty, false, Local::utc())?,
             Some(sum) => number::arith(Arith::Add, self.ty, &sum, value)?,
         });
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::Aggregate;
 use super::input::{EMPTY_BYTES, Input};
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Expr, Scope};
@@ -16,6 +17,8 @@ pub(crate) struct Groups<'a> {
     keys: &'a [Expr],
     aggregates: &'a [Aggregate],
     sets: Option<&'a GroupingSets>,
+    /// The session's zone.
+    zone: &'a Zone,
     groups: BTreeMap<(usize, Vec<u8>), Group>,
     /// A buffer for the arguments of an aggregate.
     args: Vec<Datum>,
@@ -29,6 +32,7 @@ impl<'a> Groups<'a> {
         keys: &'a [Expr],
         aggregates: &'a [Aggregate],
         sets: Option<&'a GroupingSets>,
+        zone: &'a Zone,
     ) -> Self {
         let mut groups = BTreeMap::new();
         // A set without keys has its group even if there are no rows.
@@ -38,9 +42,10 @@ impl<'a> Groups<'a> {
         };
         for (set, _) in sizes.iter().enumerate().filter(|(_, size)| **size == 0) {
             let values = vec![Datum::Null; keys.len()];
-            groups.insert((set, Vec::new()), (values, aggregates.iter().map(Input::new).collect()));
+            let inputs = aggregates.iter().map(|aggregate| Input::new(aggregate, zone));
+            groups.insert((set, Vec::new()), (values, inputs.collect()));
         }
-        Groups { keys, aggregates, sets, groups, args: Vec::new() }
+        Groups { keys, aggregates, sets, zone, groups, args: Vec::new() }
     }
 
     /// Adds a row to its group, of each set.
@@ -84,7 +89,8 @@ impl<'a> Groups<'a> {
             Entry::Vacant(place) => {
                 let states = self.aggregates.len() * EMPTY_BYTES;
                 held.add(place.key().1.len() + weight(&values) + states + 64)?;
-                place.insert((values, self.aggregates.iter().map(Input::new).collect()))
+                let new = |aggregate| Input::new(aggregate, self.zone);
+                place.insert((values, self.aggregates.iter().map(new).collect()))
             }
         };
         for (aggregate, input) in self.aggregates.iter().zip(inputs) {
@@ -101,7 +107,7 @@ impl<'a> Groups<'a> {
                 row.extend(sets.marks.iter().map(|(_, marks)| Datum::Int4(marks[set])));
             }
             for (aggregate, input) in self.aggregates.iter().zip(inputs) {
-                row.push(input.finish(aggregate, held)?);
+                row.push(input.finish(aggregate, held, self.zone)?);
             }
             rows.push(row);
         }

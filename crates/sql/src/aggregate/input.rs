@@ -2,6 +2,7 @@
 
 use super::ordered::Sorted;
 use super::{Accumulator, Aggregate, OrderKey, Work};
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Scope;
@@ -43,8 +44,8 @@ pub(crate) enum Input {
 pub(super) const EMPTY_BYTES: usize = size_of::<Input>() + 64;
 
 impl Input {
-    pub(crate) fn new(aggregate: &Aggregate) -> Input {
-        match aggregate.function.start(aggregate.ty) {
+    pub(crate) fn new(aggregate: &Aggregate, zone: &Zone) -> Input {
+        match aggregate.function.start(aggregate.ty, zone) {
             None => Input::Within(None, Vec::new()),
             Some(_) if aggregate.distinct => Input::Distinct(BTreeMap::new()),
             Some(_) if !aggregate.order.is_empty() => Input::Sort(Vec::new()),
@@ -110,7 +111,12 @@ impl Input {
     }
 
     /// Returns the aggregate's value.
-    pub(crate) fn finish(self, aggregate: &Aggregate, held: &mut Held) -> Result<Datum, SqlError> {
+    pub(crate) fn finish(
+        self,
+        aggregate: &Aggregate,
+        held: &mut Held,
+        zone: &Zone,
+    ) -> Result<Datum, SqlError> {
         let by = &aggregate.order;
         let mut rows: Vec<_> = match self {
             Input::Stream(accumulator) => return accumulator.value(),
@@ -128,7 +134,7 @@ impl Input {
             Input::Distinct(rows) => rows.into_values().collect(),
         };
         rows.sort_by(|(a, _), (b, _)| compare_keys(by, a, b));
-        let Some(mut accumulator) = aggregate.function.start(aggregate.ty) else {
+        let Some(mut accumulator) = aggregate.function.start(aggregate.ty, zone) else {
             return Ok(Datum::Null);
         };
         for (_, args) in &rows {

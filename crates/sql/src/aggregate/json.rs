@@ -1,6 +1,7 @@
 //! JSON arrays of values, and JSON objects of keys and values.
 
 use super::{Accumulator, Function};
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{Out, Param};
@@ -39,9 +40,14 @@ struct Texts {
     is_object: bool,
     /// True if each item but the first begins a line.
     has_lines: bool,
+    zone: Zone,
 }
 
 impl Accumulator for Texts {
+    fn of_zone(&mut self, zone: &Zone) {
+        self.zone = zone.clone();
+    }
+
     fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
         let before = self.text.len();
         self.is_object = args.len() > 1;
@@ -54,7 +60,7 @@ impl Accumulator for Texts {
             if key.is_null() {
                 return Err(no_key());
             }
-            json::write_string(&json::key_of(key)?, &mut self.text);
+            json::write_string(&json::key_of(key, &self.zone)?, &mut self.text);
             self.text.push_str(" : ");
         }
         if let Some(value) = args.last() {
@@ -62,7 +68,7 @@ impl Accumulator for Texts {
             if (is_array || self.has_lines && !value.is_null()) && before > 0 {
                 self.text.push_str("\n ");
             }
-            json::write_json(value, Style::Plain, &mut self.text)?;
+            json::write_json(value, Style::Plain, &self.zone, &mut self.text)?;
         }
         held.add(self.text.len() - before)
     }
@@ -85,9 +91,14 @@ fn items(_: Type) -> Box<dyn Accumulator> {
 struct Items {
     builder: Option<Builder>,
     is_object: bool,
+    zone: Zone,
 }
 
 impl Accumulator for Items {
+    fn of_zone(&mut self, zone: &Zone) {
+        self.zone = zone.clone();
+    }
+
     fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
         self.is_object = args.len() > 1;
         let builder = match &mut self.builder {
@@ -103,10 +114,10 @@ impl Accumulator for Items {
             if key.is_null() {
                 return Err(no_key());
             }
-            builder.add(Event::ObjectKey(json::key_of(key)?.into()))?;
+            builder.add(Event::ObjectKey(json::key_of(key, &self.zone)?.into()))?;
         }
         if let Some(value) = args.last() {
-            builder.add_datum(value)?;
+            builder.add_datum(value, &self.zone)?;
         }
         held.add(builder.len() - before + 12)
     }

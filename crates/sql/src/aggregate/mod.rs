@@ -22,6 +22,7 @@ mod text;
 pub(crate) use groups::Groups;
 pub(crate) use json::JSON_AGG_OF_ROWS;
 
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
@@ -58,6 +59,9 @@ pub(crate) enum Work {
 pub(crate) trait Accumulator: Send {
     /// Adds a row's arguments. Takes memory for what grows with the number of rows.
     fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError>;
+
+    /// Tells it the session's zone, before the first row.
+    fn of_zone(&mut self, _: &Zone) {}
 
     /// Returns the value for the rows so far; more may be added afterwards.
     fn value(&self) -> Result<Datum, SqlError>;
@@ -135,9 +139,13 @@ impl Function {
     }
 
     /// Creates the state of a group; `None` for an ordered-set aggregate.
-    pub(crate) fn start(&self, ty: Type) -> Option<Box<dyn Accumulator>> {
+    pub(crate) fn start(&self, ty: Type, zone: &Zone) -> Option<Box<dyn Accumulator>> {
         match self.work {
-            Work::Rows(start) => Some(start(ty)),
+            Work::Rows(start) => {
+                let mut accumulator = start(ty);
+                accumulator.of_zone(zone);
+                Some(accumulator)
+            }
             _ => None,
         }
     }

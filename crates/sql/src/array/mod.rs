@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn ints(text: &str) -> Array {
-        Array::from_text(Type::Int4, text).expect(text)
+        Array::from_text_in(Type::Int4, text, crate::datetime::Local::utc()).expect(text)
     }
 
     #[test]
@@ -199,7 +199,12 @@ mod tests {
         for outside in [&[1, 0][..], &[4, 0], &[2, 3], &[2], &[2, 0, 0]] {
             assert_eq!(array.get(outside), None, "{outside:?}");
         }
-        let slice = |bounds: &[(i64, i64)]| array.slice(bounds).expect("a part").to_string();
+        let slice = |bounds: &[(i64, i64)]| {
+            let part = array.slice(bounds).expect("a part");
+            let mut out = String::new();
+            part.write_text(crate::datetime::Zone::utc(), &mut out);
+            out
+        };
         assert_eq!(slice(&[(3, 9), (1, 2)]), "{{5,6}}");
         assert_eq!(slice(&[(2, 2)]), "{{1,2,3}}");
         assert_eq!(slice(&[(i64::MIN, i64::MAX), (0, 0)]), "{{1},{4}}");

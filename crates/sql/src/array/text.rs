@@ -1,55 +1,61 @@
 //! The text format of arrays: `{1,NULL,3}`, `[0:1]={a,"b c"}`, `{{1,2},{3,4}}`.
 
 use super::{Array, Dimension, MOST_DIMENSIONS};
+use crate::datetime::{Local, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::types::Type;
-use std::fmt::{self, Display, Formatter, Write};
+use std::fmt::Write;
 
-impl Display for Array {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+impl Array {
+    /// Appends the text format, with times in a session's zone.
+    pub(crate) fn write_text(&self, zone: &Zone, out: &mut String) {
         if self.values.is_empty() {
-            return f.write_str("{}");
+            return out.push_str("{}");
         }
         if self.dimensions.iter().any(|dimension| dimension.lower != 1) {
             for dimension in &self.dimensions {
-                write!(f, "[{}:{}]", dimension.lower, dimension.upper())?;
+                let _ = write!(out, "[{}:{}]", dimension.lower, dimension.upper());
             }
-            f.write_char('=')?;
+            out.push('=');
         }
-        self.show(f, &self.dimensions, &self.values)
+        self.write_part(&self.dimensions, &self.values, zone, out);
     }
-}
 
-impl Array {
-    fn show(
+    fn write_part(
         &self,
-        f: &mut Formatter<'_>,
         dimensions: &[Dimension],
         values: &[Datum],
-    ) -> fmt::Result {
+        zone: &Zone,
+        out: &mut String,
+    ) {
         let Some((first, rest)) = dimensions.split_first() else {
-            let text = values.first().and_then(|datum| datum.to_text(self.element));
+            let text = values.first().and_then(|datum| datum.to_text_in(self.element, zone));
             return match text {
-                None => f.write_str("NULL"),
-                Some(text) => show_element(f, &text),
+                None => out.push_str("NULL"),
+                Some(text) => write_element(&text, out),
             };
         };
-        f.write_char('{')?;
+        out.push('{');
         for (at, part) in values.chunks(values.len() / first.length).enumerate() {
             if at > 0 {
-                f.write_char(',')?;
+                out.push(',');
             }
-            self.show(f, rest, part)?;
+            self.write_part(rest, part, zone, out);
         }
-        f.write_char('}')
+        out.push('}');
     }
 
     /// Parses an array; limits of length and scale are not applied here. Fails with 22P02 for text
     /// that is none, and as its elements do.
-    pub(crate) fn from_text(element: Type, text: &str) -> Result<Array, SqlError> {
+    pub(crate) fn from_text_in(
+        element: Type,
+        text: &str,
+        local: Local<'_>,
+    ) -> Result<Array, SqlError> {
         let element = element.base();
-        let mut reader = Reader { text, at: 0, element, values: Vec::new(), lengths: Vec::new() };
+        let (values, lengths) = (Vec::new(), Vec::new());
+        let mut reader = Reader { text, at: 0, element, local, values, lengths };
         let bounds = reader.bounds()?;
         reader.blanks();
         if reader.peek() != Some('{') {
@@ -79,19 +85,19 @@ impl Array {
     }
 }
 
-fn show_element(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
+fn write_element(text: &str, out: &mut String) {
     let special = |c: char| matches!(c, '{' | '}' | ',' | '"' | '\\') || is_blank(c);
     if !text.is_empty() && !text.contains(special) && !text.eq_ignore_ascii_case("null") {
-        return f.write_str(text);
+        return out.push_str(text);
     }
-    f.write_char('"')?;
+    out.push('"');
     for c in text.chars() {
         if matches!(c, '"' | '\\') {
-            f.write_char('\\')?;
+            out.push('\\');
         }
-        f.write_char(c)?;
+        out.push(c);
     }
-    f.write_char('"')
+    out.push('"');
 }
 
 fn is_blank(c: char) -> bool {
@@ -102,6 +108,7 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     element: Type,
+    local: Local<'a>,
     values: Vec<Datum>,
     /// The lengths of the dimensions, as far as a list of each has ended.
     lengths: Vec<Option<usize>>,
@@ -274,7 +281,7 @@ impl Reader<'_> {
         let is_null = !is_quoted && !quoted && text.eq_ignore_ascii_case("null");
         self.values.push(match is_null {
             true => Datum::Null,
-            false => Datum::from_text(self.element, &text)?,
+            false => Datum::from_text_in(self.element, &text, self.local)?,
         });
         Ok(())
     }
@@ -297,8 +304,11 @@ mod tests {
             ("[1:2]={a,b}", "{a,b}"),
             ("[2:3][-1:-1]={{a},{b}}", "[2:3][-1:-1]={{a},{b}}"),
         ] {
-            let array = Array::from_text(Type::Text, text).unwrap_or_else(|e| panic!("{e:?}"));
-            assert_eq!(array.to_string(), shown, "{text}");
+            let array = Array::from_text_in(Type::Text, text, Local::utc())
+                .unwrap_or_else(|e| panic!("{e:?}"));
+            let mut out = String::new();
+            array.write_text(Zone::utc(), &mut out);
+            assert_eq!(out, shown, "{text}");
         }
         for wrong in [
             "",
@@ -320,11 +330,11 @@ mod tests {
             "[x:1]={a}",
             "{\"a",
         ] {
-            let error = Array::from_text(Type::Text, wrong).expect_err(wrong);
+            let error = Array::from_text_in(Type::Text, wrong, Local::utc()).expect_err(wrong);
             assert_eq!(error.sqlstate, state::BAD_TEXT, "{wrong}");
         }
         for (wrong, sqlstate) in [("{1,x}", "22P02"), ("{99999999999}", "22003")] {
-            let error = Array::from_text(Type::Int4, wrong).expect_err(wrong);
+            let error = Array::from_text_in(Type::Int4, wrong, Local::utc()).expect_err(wrong);
             assert_eq!(error.sqlstate, sqlstate, "{wrong}");
         }
     }

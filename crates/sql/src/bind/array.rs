@@ -205,7 +205,7 @@ impl Binder {
         let stand_in = Typed::of(Expr::Param(usize::MAX), element);
         let (left, made) = self.meet_sides(left, stand_in, op.sign())?;
         let right = match made {
-            Expr::Cast(_, ty, explicit) => Expr::Cast(Box::new(right.expr), ty.array(), explicit),
+            Expr::Cast(_, ty, how) => Expr::Cast(Box::new(right.expr), ty.array(), how),
             _ => right.expr,
         };
         boolean(Expr::Each(op, quantifier, Box::new((left, right))))

@@ -3,6 +3,7 @@
 
 use super::{Binder, Typed};
 use crate::aggregate;
+use crate::cast::Coercion;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -226,7 +227,8 @@ impl Binder {
                 if left != met
                     && (left.is_integer() && met.is_integer() || is_time(left) && is_time(met)) =>
             {
-                Typed::of(Expr::Cast(Box::new(compared.expr), left, true), left)
+                let how = Coercion::of(Some(met), left, true);
+                Typed::of(Expr::Cast(Box::new(compared.expr), left, how), left)
             }
             _ => compared,
         })

@@ -110,7 +110,7 @@ fn field_name(field: &ast::DateTimeField) -> String {
 }
 
 /// Returns the value of `INTERVAL '…'`, perhaps with fields.
-fn interval_literal(literal: &ast::Interval) -> Result<Typed, SqlError> {
+pub(crate) fn interval(literal: &ast::Interval) -> Result<Interval, SqlError> {
     let fields = Fields::of(literal)?;
     let ast::Expr::Value(value) = &*literal.value else {
         return Err(SqlError::unsupported(format!("the expression {literal}")));
@@ -118,8 +118,7 @@ fn interval_literal(literal: &ast::Interval) -> Result<Typed, SqlError> {
     let Some(text) = value.value.clone().into_string() else {
         return Err(SqlError::unsupported(format!("the expression {literal}")));
     };
-    let interval = Interval::from_text_of(&text, fields)?;
-    Ok(Typed::of(Expr::Const(Datum::Interval(interval)), Type::Interval))
+    Interval::from_text_of(&text, fields)
 }
 
 /// Returns the digits of a number, perhaps behind minus signs, and true if it is negative. The
@@ -238,7 +237,9 @@ impl Binder {
                 let at = names::place(typed.value.span.start);
                 Typed::of(value.map_err(|error| error.at(at))?, ty)
             }
-            ast::Expr::Interval(literal) => interval_literal(literal)?,
+            ast::Expr::Interval(literal) => {
+                Typed::of(Expr::Const(Datum::Interval(interval(literal)?)), Type::Interval)
+            }
             ast::Expr::Nested(inner) => self.bind(inner)?,
             ast::Expr::Array(ast::Array { elem, named: _ }) => self.array(elem, None)?,
             ast::Expr::CompoundFieldAccess { root, access_chain } => {

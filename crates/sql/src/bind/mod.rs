@@ -29,6 +29,7 @@ mod view;
 mod window;
 
 pub(crate) use change::{Change, change, target_of};
+pub(crate) use expr::interval;
 pub(crate) use insert::{Insert, Returning, Source, insert, table_of};
 pub(crate) use items::{Item, bind_items};
 pub(crate) use lock::{OnLocked, RowLocks, Strength};
@@ -41,6 +42,7 @@ pub(crate) use view::view;
 
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
+use crate::datetime::Zone;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::ColumnId;
@@ -75,6 +77,8 @@ pub(crate) struct Objects {
     pub(crate) relations: Vec<(String, u32)>,
     /// The enum types that it names.
     pub(crate) types: NamedTypes,
+    /// The session's zone.
+    pub(crate) zone: Zone,
 }
 
 impl Objects {
@@ -151,6 +155,13 @@ pub(crate) struct Binder {
     relations: Vec<(String, u32)>,
     /// The enum types that casts may name: those that were looked up, and those of tables in scope.
     pub(crate) types: NamedTypes,
+    /// The zone of times in literals that name none.
+    pub(crate) zone: Zone,
+    /// True while the text is one of the catalog: its times are in UTC, and the present day is not
+    /// known.
+    is_frozen: bool,
+    /// True if a literal of such a text would be another time in another zone.
+    pub(crate) reads_zone: bool,
     /// True while a stored expression is bound: its literals name relations by their ids.
     is_stored: bool,
     /// The queries of WITH in scope, the innermost last.
@@ -183,12 +194,20 @@ impl Binder {
             mentions: None,
             relations: Vec::new(),
             types: Vec::new(),
+            zone: Zone::utc().clone(),
+            is_frozen: false,
+            reads_zone: false,
             is_stored: false,
             named: Vec::new(),
             named_count: 0,
             binds_side: false,
             subquery_names: BTreeMap::new(),
         }
+    }
+
+    /// Returns the binder of a text of the catalog.
+    pub(crate) fn stored() -> Self {
+        Binder { is_frozen: true, ..Binder::new(&[]) }
     }
 
     /// Returns the parameters' types; undetermined ones are text.

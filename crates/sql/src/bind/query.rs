@@ -4,6 +4,7 @@ use super::lock::{LockClause, Lockable, RowLocks};
 use super::types::{check_equality, check_order};
 use super::window::{WindowCall, Windows};
 use super::{Binder, ColumnInfo, Item, Level, Objects, Typed, bind_items};
+use crate::cast::Coercion;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, SortKey};
@@ -122,6 +123,7 @@ impl Binder {
         binder.by_name.clone_from(&objects.by_name);
         binder.relations = objects.relations.clone();
         binder.types.clone_from(&objects.types);
+        binder.zone = objects.zone.clone();
         binder
     }
 
@@ -312,7 +314,10 @@ impl Binder {
             let column = Expr::Column(output.id);
             let expr = match self.columns[output.id].ty.base() == ty.base() {
                 true => column,
-                false => Expr::Cast(Box::new(column), *ty, false),
+                false => {
+                    let from = Some(self.columns[output.id].ty);
+                    Expr::Cast(Box::new(column), *ty, Coercion::of(from, *ty, false))
+                }
             };
             let id = self.computed(&output.name, *ty);
             outputs.push((id, expr));

@@ -181,9 +181,10 @@ impl Binder {
         table: &Table,
         column: usize,
     ) -> Result<Expr, SqlError> {
-        let outside = std::mem::replace(&mut self.is_stored, true);
+        let outside = (self.is_stored, self.is_frozen);
+        (self.is_stored, self.is_frozen) = (true, true);
         let bound = self.bind_for(expr, table, column);
-        self.is_stored = outside;
+        (self.is_stored, self.is_frozen) = outside;
         bound
     }
 

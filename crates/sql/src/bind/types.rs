@@ -2,7 +2,8 @@
 //! meet in one type.
 
 use super::{Binder, Typed};
-use crate::cast;
+use crate::cast::{self, Coercion};
+use crate::datetime::{self, Local, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
@@ -64,18 +65,21 @@ impl Binder {
             (None, Expr::Param(at)) => {
                 self.params[at] = Some(ty.unlimited());
                 let expr = Expr::Param(at);
-                Ok(if ty.modifier() < 0 { expr } else { Expr::Cast(Box::new(expr), ty, explicit) })
+                let how = Coercion::of(Some(ty.unlimited()), ty, explicit);
+                Ok(if ty.modifier() < 0 { expr } else { Expr::Cast(Box::new(expr), ty, how) })
             }
-            (None, Expr::Const(Datum::Text(text))) => {
-                Ok(Expr::Const(cast::cast(Datum::from_text(ty, &text)?, ty, explicit)?))
-            }
+            (None, Expr::Const(Datum::Text(text))) => self.literal_of(&text, ty, explicit),
             (None, Expr::Const(Datum::Null)) => Ok(Expr::Const(Datum::Null)),
             (Some(from), expr) if from == ty => Ok(expr),
             // A constant that does not convert is an error where it is evaluated, if ever.
             (Some(from), Expr::Const(datum)) if explicit || cast::is_assignable(from, ty) => {
-                Ok(match cast::cast(datum.clone(), ty, explicit) {
+                let how = Coercion::of(Some(from), ty, explicit);
+                if how.is_stable {
+                    return Ok(Expr::Cast(Box::new(Expr::Const(datum)), ty, how));
+                }
+                Ok(match cast::cast(datum.clone(), ty, explicit, Local::utc()) {
                     Ok(datum) => Expr::Const(datum),
-                    Err(_) => Expr::Cast(Box::new(Expr::Const(datum)), ty, explicit),
+                    Err(_) => Expr::Cast(Box::new(Expr::Const(datum)), ty, how),
                 })
             }
             (Some(from), expr)
@@ -83,8 +87,34 @@ impl Binder {
             {
                 Ok(expr)
             }
-            (_, expr) => Ok(Expr::Cast(Box::new(expr), ty, explicit)),
+            (from, expr) => Ok(Expr::Cast(Box::new(expr), ty, Coercion::of(from, ty, explicit))),
         }
+    }
+
+    /// Returns the value of a literal of a type, by the zone that is in force while the statement
+    /// is planned, as in PostgreSQL. A text of the present day is read when the statement runs.
+    pub(super) fn literal_of(
+        &mut self,
+        text: &str,
+        ty: Type,
+        explicit: bool,
+    ) -> Result<Expr, SqlError> {
+        let element = ty.element().unwrap_or(ty);
+        let is_time =
+            matches!(element, Type::Date | Type::Time | Type::Timestamp | Type::TimestampTz);
+        if is_time && !self.is_frozen && datetime::is_relative(text) {
+            let how = Coercion { explicit, is_stable: true };
+            return Ok(Expr::Cast(Box::new(Expr::Const(Datum::text(text))), ty, how));
+        }
+        let local = Local { zone: &self.zone, now_us: None };
+        let local = if self.is_frozen { Local::utc() } else { local };
+        let value = cast::cast(Datum::from_text_in(ty, text, local)?, ty, explicit, local)?;
+        if self.is_frozen && element == Type::TimestampTz {
+            let elsewhere = Zone::of_offset(1);
+            let local = Local { zone: &elsewhere, now_us: None };
+            self.reads_zone |= Datum::from_text_in(ty, text, local)? != value;
+        }
+        Ok(Expr::Const(value))
     }
 
     /// Returns the common type of several expressions. It has a length or a scale only if all of
@@ -164,14 +194,13 @@ impl Binder {
             (Some(a), Some(b)) if a.is_text() && b.is_text() => {
                 let trim = |typed: Typed, other: Type| match (other, &typed.expr) {
                     (Type::Char(_), Expr::Const(_) | Expr::Param(_)) => {
-                        Expr::Cast(Box::new(typed.expr), Type::Char(0), true)
+                        let how = Coercion { explicit: true, is_stable: false };
+                        Expr::Cast(Box::new(typed.expr), Type::Char(0), how)
                     }
                     _ => typed.expr,
                 };
                 (trim(left, b), trim(right, a))
             }
-            (Some(Type::Timestamp), Some(Type::TimestampTz))
-            | (Some(Type::TimestampTz), Some(Type::Timestamp)) => (left.expr, right.expr),
             (Some(a), Some(b)) if cast::is_implicit(b, a) => {
                 (left.expr, self.coerce(right, a.base(), false)?)
             }

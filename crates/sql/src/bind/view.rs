@@ -12,12 +12,14 @@ use crate::view::{self, Mention, View};
 use sqlparser::ast;
 use std::ops::ControlFlow;
 
-/// Binds the query of a new view. Returns also what its text has to say otherwise once it is stored.
+/// Binds the query of a new view. Returns also what its text has to say otherwise once it is stored,
+/// and true if a literal is another time in another zone.
 pub(crate) fn view(
     query: &ast::Query,
     objects: &Objects,
-) -> Result<(Query, Vec<Mention>), SqlError> {
+) -> Result<(Query, Vec<Mention>, bool), SqlError> {
     let mut binder = Binder::over(objects, &[]);
+    binder.is_frozen = true;
     binder.mentions = Some(Vec::new());
     let bound = binder.bind_query(query)?;
     if bound.rel.locks_rows() {
@@ -37,7 +39,8 @@ pub(crate) fn view(
         mentions.extend(found);
         ControlFlow::<()>::Continue(())
     });
-    Ok((Query { columns, ..binder.finish(bound.rel, outputs) }, mentions))
+    let reads_zone = binder.reads_zone;
+    Ok((Query { columns, ..binder.finish(bound.rel, outputs) }, mentions, reads_zone))
 }
 
 impl Binder {
@@ -56,8 +59,9 @@ impl Binder {
         let outside: Vec<_> = levels.map(|level| std::mem::take(&mut level.relations)).collect();
         let named = std::mem::take(&mut self.named);
         let mentions = self.mentions.take();
+        let frozen = std::mem::replace(&mut self.is_frozen, true);
         let bound = self.bind_query(query);
-        (self.named, self.mentions) = (named, mentions);
+        (self.named, self.mentions, self.is_frozen) = (named, mentions, frozen);
         for (level, relations) in self.levels.iter_mut().zip(outside) {
             level.relations = relations;
         }

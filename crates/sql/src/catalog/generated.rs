@@ -10,7 +10,7 @@ use crate::datum::Datum;
 use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
-use crate::index;
+use crate::index::{self, Stored};
 use crate::logical::ColumnId;
 use crate::names;
 use crate::parse;
@@ -42,21 +42,14 @@ impl Generated {
         binder.add(table.clone(), &table.name);
         binder.begin_clause("column generation expressions", false);
         let value = binder.bind_stored_for(expr, table, column)?;
-        let mutable =
-            || SqlError::new(state::INVALID_DEFINITION, "generation expression is not immutable");
-        index::refuse_mutable(&value, "generation expression", table).map_err(
-            |error| match error.sqlstate {
-                state::INVALID_DEFINITION => mutable(),
-                _ => error,
-            },
-        )?;
+        index::refuse_mutable(&value, Stored::Generated, table)?;
         let mut is_mutable = false;
         value.walk(&mut |part| {
             if let Expr::Cast(inner, to, _) = part {
                 is_mutable |= index::type_of(inner, table).is_some_and(|from| depends(from, *to));
             }
         });
-        if is_mutable { Err(mutable()) } else { Ok(Generated { column, value }) }
+        if is_mutable { Err(index::not_immutable()) } else { Ok(Generated { column, value }) }
     }
 
     /// True if the value is computed from one of some columns.

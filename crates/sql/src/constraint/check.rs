@@ -4,13 +4,14 @@ use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::Expr;
-use crate::index;
+use crate::expr::{Expr, Facts, Scope};
+use crate::index::{self, Stored};
 use crate::parse;
 use minicbor::{Decode, Encode};
 use std::sync::Arc;
 
-/// A CHECK constraint. The condition is immutable, so that a row that was checked stays valid.
+/// A CHECK constraint. The condition is immutable, so that a row that was checked stays valid; as
+/// in PostgreSQL, only the zone of the session that writes a row may decide.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Check {
     /// The id, in `pg_constraint`.
@@ -27,32 +28,28 @@ pub struct Check {
     pub is_validated: bool,
     #[cbor(skip)]
     bound: Option<Expr>,
+    /// True if a literal would be another time in another zone.
+    #[cbor(skip)]
+    pub(crate) reads_zone: bool,
 }
 
 impl Check {
     pub(crate) fn new(id: u32, name: String, text: String, is_validated: bool) -> Check {
-        Check { id, name, text, is_validated, bound: None }
+        Check { id, name, text, is_validated, bound: None, reads_zone: false }
     }
 
     /// Binds the condition to a table. Must be called after every change of it or of the table's
     /// columns.
     pub(crate) fn bind(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
-        let mut binder = Binder::new(&[]);
+        let mut binder = Binder::stored();
         binder.add(table.clone(), &table.name);
         binder.begin_clause("check constraints", false);
         let condition = binder.bind_bool(&parse::expression(&self.text)?, "CHECK")?;
         if condition.has_subquery() {
             return Err(SqlError::unsupported("a subquery in a check constraint"));
         }
-        index::refuse_mutable(&condition, "check constraint", table).map_err(|error| {
-            match error.sqlstate {
-                // PostgreSQL has them.
-                state::INVALID_DEFINITION => SqlError::unsupported(
-                    "a check constraint with functions that are not immutable",
-                ),
-                _ => error,
-            }
-        })?;
+        index::refuse_mutable(&condition, Stored::Check, table)?;
+        self.reads_zone = binder.reads_zone;
         self.bound = Some(condition);
         Ok(())
     }
@@ -75,10 +72,11 @@ impl Check {
         format!("CHECK (({})){not_valid}", self.text)
     }
 
-    /// True unless the condition is false for a row.
-    pub(crate) fn holds(&self, row: &[Datum]) -> Result<bool, SqlError> {
+    /// True unless the condition is false for a row, in the session's zone.
+    pub(crate) fn holds(&self, row: &[Datum], facts: &Facts) -> Result<bool, SqlError> {
+        let scope = Scope { session: facts, ..Scope::immutable() };
         match &self.bound {
-            Some(condition) => Ok(index::eval(condition, row)? != Datum::Bool(false)),
+            Some(condition) => Ok(condition.eval(row, &scope)? != Datum::Bool(false)),
             None => Err(SqlError::corrupted(format!("the constraint \"{}\"", self.name))),
         }
     }
@@ -86,9 +84,14 @@ impl Check {
 
 impl Table {
     /// Fails with 23514 if a row violates a CHECK constraint. `shown` renders the row.
-    pub(crate) fn check(&self, row: &[Datum], shown: impl Fn() -> String) -> Result<(), SqlError> {
+    pub(crate) fn check(
+        &self,
+        row: &[Datum],
+        facts: &Facts,
+        shown: impl Fn() -> String,
+    ) -> Result<(), SqlError> {
         for check in &self.checks {
-            if !check.holds(row)? {
+            if !check.holds(row, facts)? {
                 let message = format!(
                     "new row for relation \"{}\" violates check constraint \"{}\"",
                     self.name, check.name

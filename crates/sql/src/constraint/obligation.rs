@@ -7,6 +7,7 @@ use super::referring::{Referring, Wanted};
 use super::{Deferral, ForeignKey};
 use crate::cast;
 use crate::catalog::Table;
+use crate::datetime::Local;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::key;
@@ -193,7 +194,7 @@ pub(crate) async fn check_all(
 
 /// Returns a value of one type as a value of another; `None` if no value of that type equals it.
 pub(super) fn exactly(value: &Datum, from: Type, to: Type) -> Option<Datum> {
-    let other = cast::cast(value.clone(), to, false).ok()?;
-    let back = cast::cast(other.clone(), from, false).ok()?;
+    let other = cast::cast(value.clone(), to, false, Local::utc()).ok()?;
+    let back = cast::cast(other.clone(), from, false, Local::utc()).ok()?;
     back.order(value).is_eq().then_some(other)
 }

@@ -225,7 +225,8 @@ impl<'a> References<'a> {
                 (Action::Cascade, Some(new)) => {
                     for (column, value) in foreign.columns.iter().zip(new) {
                         let column = *column as usize;
-                        after[column] = cast::cast(value.clone(), child.columns[column].ty, false)?;
+                        let ty = child.columns[column].ty;
+                        after[column] = cast::cast(value.clone(), ty, false, scope.local())?;
                     }
                 }
                 _ => {
@@ -237,7 +238,7 @@ impl<'a> References<'a> {
             }
             let changed: Vec<usize> = foreign.columns.iter().map(|at| *at as usize).collect();
             child.generate_after(&changed, &mut after)?;
-            write::update(txn, &child, &key, &row, &after).await?;
+            write::update(txn, &child, &key, &row, &after, scope.session).await?;
             self.wrote(&child, Some(&row), &after)?;
         }
         Ok(())

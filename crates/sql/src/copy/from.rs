@@ -8,6 +8,7 @@ use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
 use crate::constraint::{self, Obligation, Obligations, References, Related, Written};
+use crate::datetime::Local;
 use crate::datum::Datum;
 use crate::effects;
 use crate::error::{SqlError, restart, state};
@@ -208,7 +209,8 @@ impl Copying {
         loop {
             match records.next(is_last) {
                 Ok(Some(record)) => {
-                    let row = target.row(&record, is_binary)?;
+                    let local = Local { zone: facts.zone(), now_us: Some(work.now_us()) };
+                    let row = target.row(&record, is_binary, local)?;
                     target.write(work, facts, row).await?;
                 }
                 Ok(None) => return Ok(()),
@@ -232,21 +234,26 @@ impl Copying {
 }
 
 /// Reads a value of a column.
-fn read(ty: Type, bytes: &[u8], is_binary: bool) -> Result<Datum, SqlError> {
+fn read(ty: Type, bytes: &[u8], is_binary: bool, local: Local<'_>) -> Result<Datum, SqlError> {
     let datum = if is_binary {
         Datum::from_binary(ty, bytes)?
     } else {
         let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let message = "invalid byte sequence for encoding \"UTF8\"";
         let text = text.ok_or_else(|| SqlError::new(state::BAD_ENCODING, message))?;
-        Datum::from_text(ty, text)?
+        Datum::from_text_in(ty, text, local)?
     };
-    cast::cast(datum, ty, false)
+    cast::cast(datum, ty, false, local)
 }
 
 impl Target {
     /// Returns the row of a record.
-    fn row(&self, record: &Record<'_>, is_binary: bool) -> Result<Vec<Datum>, SqlError> {
+    fn row(
+        &self,
+        record: &Record<'_>,
+        is_binary: bool,
+        local: Local<'_>,
+    ) -> Result<Vec<Datum>, SqlError> {
         let mut row = self.defaults.clone();
         for (value, column) in record.values.iter().zip(&self.columns) {
             let def = &self.table.columns[*column];
@@ -255,7 +262,7 @@ impl Target {
             row[*column] = match value {
                 None => Datum::Null,
                 Some(bytes) => {
-                    read(def.ty, bytes, is_binary).map_err(|error| error.detail(place()))?
+                    read(def.ty, bytes, is_binary, local).map_err(|error| error.detail(place()))?
                 }
             };
         }
@@ -282,14 +289,15 @@ impl Target {
         let clash = match &mut self.bulk {
             Some(bulk) => {
                 let (txn, highest) = bulk.chunk().await?;
+                let (number, highest) = (&mut work.row_number, Some(highest));
                 let clash =
-                    write::insert_above(txn, &table, &mut row, &mut work.row_number, Some(highest))
-                        .await?;
+                    write::insert_above(txn, &table, &mut row, facts, number, highest).await?;
                 bulk.wrote(&row).await?;
                 clash
             }
             None => {
-                write::insert(work.txn.as_mut(), &table, &mut row, &mut work.row_number).await?
+                let (txn, number) = (work.txn.as_mut(), &mut work.row_number);
+                write::insert(txn, &table, &mut row, facts, number).await?
             }
         };
         if let Some(clash) = clash {

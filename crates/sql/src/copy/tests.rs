@@ -1,6 +1,7 @@
 use super::options::Options;
 use super::records::Records;
 use super::to::Writer;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::response::Column;
@@ -98,7 +99,10 @@ fn columns() -> [Column; 3] {
 
 fn written(text: &str, rows: &[Vec<Datum>]) -> Vec<u8> {
     let (options, columns) = (options(text, true).expect("the options"), columns());
-    Writer::new(&options, &columns).expect("the columns").records(rows, true, true).concat()
+    Writer::new(&options, &columns, Zone::utc())
+        .expect("the columns")
+        .records(rows, true, true)
+        .concat()
 }
 
 fn rows() -> Vec<Vec<Datum>> {
@@ -122,7 +126,7 @@ fn rows_are_written_as_postgresql_writes_them() {
     }
     let only = [Column::new("t", Type::Text)];
     let csv = options("csv", true).expect("the options");
-    let writer = Writer::new(&csv, &only).expect("the column");
+    let writer = Writer::new(&csv, &only, Zone::utc()).expect("the column");
     assert_eq!(writer.records(&[vec![Datum::text("\\.")]], false, false), [b"\"\\.\"\n".to_vec()]);
 }
 

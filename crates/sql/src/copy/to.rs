@@ -3,6 +3,7 @@
 use super::options::{Format, Options, named};
 use super::{ALL_COLUMNS, binary, csv, generated, text};
 use crate::bind::Objects;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
@@ -123,11 +124,17 @@ pub(crate) struct Writer<'a> {
     options: &'a Options,
     columns: &'a [Column],
     quoted: Vec<bool>,
+    /// The session's zone.
+    zone: &'a Zone,
 }
 
 impl<'a> Writer<'a> {
     /// Fails if an option names a column that is not there.
-    pub(crate) fn new(options: &'a Options, columns: &'a [Column]) -> Result<Self, SqlError> {
+    pub(crate) fn new(
+        options: &'a Options,
+        columns: &'a [Column],
+        zone: &'a Zone,
+    ) -> Result<Self, SqlError> {
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let missing = |name: &String| name != ALL_COLUMNS && !names.contains(&name.as_str());
         if let Some(name) = options.force_quote.iter().find(|name| missing(name)) {
@@ -135,7 +142,7 @@ impl<'a> Writer<'a> {
             return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
         }
         let quoted = named(&options.force_quote, &names, "FORCE_QUOTE")?;
-        Ok(Writer { options, columns, quoted })
+        Ok(Writer { options, columns, quoted, zone })
     }
 
     /// Returns the records of rows, with the beginning of the data before the first and its end
@@ -175,7 +182,7 @@ impl<'a> Writer<'a> {
             return out;
         }
         let texts: Vec<Option<String>> =
-            values.map(|(datum, column)| datum.to_text(column.ty)).collect();
+            values.map(|(datum, column)| datum.to_text_in(column.ty, self.zone)).collect();
         let fields = texts.iter().map(Option::as_deref);
         match self.options.format {
             Format::Csv => csv::write(self.options, &self.quoted, fields, &mut out),

@@ -3,9 +3,13 @@
 
 pub(crate) mod civil;
 mod read;
+pub(crate) mod zone;
 
 pub(crate) use civil::Civil;
-pub(crate) use read::{date_from_text, time_from_text, timestamp_from_text, zone_offset_s};
+pub(crate) use read::{
+    date_from_text, is_relative, offset_from_text, time_from_text, timestamp_from_text,
+};
+pub use zone::{Local, Zone};
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -97,6 +101,23 @@ pub(crate) fn midnight(days: i32) -> Result<i64, SqlError> {
     }
 }
 
+/// Returns the instant of a timestamp in a zone; infinity as it is. Fails with 22008 out of range.
+pub(crate) fn instant_of(us: i64, zone: &Zone) -> Result<i64, SqlError> {
+    match is_infinite(us) {
+        true => Ok(us),
+        false => zone.instant(us.into()).ok_or_else(timestamp_overflow),
+    }
+}
+
+/// Returns the local time of an instant in a zone; infinity as it is. Fails with 22008 out of
+/// range.
+pub(crate) fn local_of(us: i64, zone: &Zone) -> Result<i64, SqlError> {
+    match is_infinite(us) {
+        true => Ok(us),
+        false => timestamp_in_range(zone.local(us).into()).ok_or_else(timestamp_overflow),
+    }
+}
+
 /// Returns the day of a timestamp.
 pub(crate) fn day_of(us: i64) -> i32 {
     match us {
@@ -144,18 +165,21 @@ fn write_fraction(micros: i64, out: &mut String) {
     }
 }
 
-/// Renders a timestamp as `2024-05-06 07:08:09.123456`, with `+00` if it has a zone.
-pub(crate) fn timestamp_to_text(us: i64, zone: bool, out: &mut String) {
+/// Renders a timestamp as `2024-05-06 07:08:09.123456`: the local time of a zone with its offset
+/// behind it, `+02`, or as it is.
+pub(crate) fn timestamp_to_text(us: i64, zone: Option<&Zone>, out: &mut String) {
     if is_infinite(us) {
         out.push_str(if us < 0 { "-infinity" } else { "infinity" });
         return;
     }
-    let Civil { year, month, day, hour, minute, second, micros } = Civil::of(us);
+    let east_s = zone.map(|zone| zone.east_s(us));
+    let at = us.saturating_add(i64::from(east_s.unwrap_or(0)) * 1_000_000);
+    let Civil { year, month, day, hour, minute, second, micros } = Civil::of(at);
     with_era(year, out, |out| {
         let _ = write!(out, "-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}");
         write_fraction(micros, out);
-        if zone {
-            out.push_str("+00");
+        if let Some(east_s) = east_s {
+            zone::write_offset(east_s, out);
         }
     });
 }

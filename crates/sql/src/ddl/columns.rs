@@ -8,11 +8,11 @@
 use super::create::{Given, column_def, column_type};
 use super::index::remove_index;
 use super::rows::{Move, check_rows, has_rows, refuse_nulls, rewrite};
-use super::stored::{foreign_type, stored};
+use super::stored::{self, foreign_type, stored};
 use super::{Ddl, comments, constraints, foreign_keys, generated, sequences, views};
 use crate::bind::{self, Binder};
 use crate::carried;
-use crate::cast;
+use crate::cast::{self, Coercion};
 use crate::catalog::Table;
 use crate::clauses;
 use crate::datetime;
@@ -59,6 +59,7 @@ pub(super) async fn add(
     let old = table.clone();
     let at = table.columns.len();
     table.columns.push(column.clone());
+    stored::check_default(cx, table, at)?;
     generated::check(table, at, def, &cx.types)?;
     table.bind_stored()?;
     let default = Binder::new(&[]).defaults(table)?.pop().unwrap_or(Expr::Const(Datum::Null));
@@ -136,6 +137,7 @@ pub(super) async fn alter(
             generated::refuse_default(table, column, false)?;
             let text = stored(cx, value).await?;
             table.columns[column].default = Some(text);
+            stored::check_default(cx, table, column)?;
         }
         AlterColumnOperation::DropDefault => {
             generated::refuse_default(table, column, true)?;
@@ -210,6 +212,9 @@ async fn set_type(
     table.columns[column].ty = ty;
     let bound = table.bind_stored();
     bound.map_err(|error| generated::not_of_type(error, table, column, ty))?;
+    for index in table.indexes.iter().filter(|index| index.computes_from(column)) {
+        index.check_new(table)?;
+    }
     foreign_keys::check_types(cx, table, column).await?;
     if def.identity.is_some() {
         sequences::set_type(cx, table, column, ty).await?;
@@ -225,6 +230,7 @@ async fn set_type(
     }
     let mut binder = Binder::new(&[]);
     binder.types.clone_from(&cx.types);
+    binder.zone = cx.facts.zone().clone();
     binder.add(old.columns_alone(), &old.name);
     binder.begin_clause("transform expressions", false);
     let value = match using {
@@ -242,7 +248,10 @@ async fn set_type(
             }
             binder.coerce(bound, ty, false)?
         }
-        None => Expr::Cast(Box::new(Expr::Column(column)), ty, false),
+        None => {
+            let how = Coercion::of(Some(def.ty), ty, false);
+            Expr::Cast(Box::new(Expr::Column(column)), ty, how)
+        }
     };
     if value.has_subquery() {
         return Err(SqlError::unsupported("a subquery in USING"));

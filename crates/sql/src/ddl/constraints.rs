@@ -2,7 +2,7 @@
 
 use super::index::{fill, parts, remove_index, rename_index, unqualified};
 use super::rows::{Move, check_rows, rewrite};
-use super::{Ddl, comments, create, foreign_keys};
+use super::{Ddl, comments, create, foreign_keys, stored};
 use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::constraint::Check;
@@ -146,7 +146,7 @@ pub(super) async fn add_check(
         return Err(exists(table, name));
     }
     // As it is written: only the table itself may qualify a column.
-    let mut binder = Binder::new(&[]);
+    let mut binder = Binder::stored();
     binder.types.clone_from(&cx.types);
     binder.add(table.columns_alone(), &table.name);
     binder.begin_clause("check constraints", false);
@@ -154,6 +154,7 @@ pub(super) async fn add_check(
     let text = unqualified(expr, &cx.types);
     let mut check = Check::new(cx.next_id().await?, String::new(), text, is_validated);
     check.bind(&table.columns_alone())?;
+    stored::refuse_zone(cx, check.reads_zone)?;
     check.name = name.unwrap_or_else(|| check_name(table, &check.columns()));
     comments::forget_parts(cx, table.id, &check.name).await?;
     Ok(insert_check(table, check))

@@ -2,11 +2,10 @@
 
 use super::index::{add_index, parts};
 use super::like::model;
-use super::stored::stored;
+use super::stored::{self, stored};
 use super::{
     Ddl, comments, constraints, duplicate, foreign_keys, free_name, generated, sequences, users,
 };
-use crate::bind::Binder;
 use crate::catalog::{self, ColumnDef, Comments, Identity, Table};
 use crate::clauses;
 use crate::error::{SqlError, state};
@@ -67,7 +66,7 @@ pub(super) async fn create_table(
             sequences::give(cx, &mut table, at, identity, &options).await?;
         }
     }
-    Binder::new(&[]).defaults(&table)?;
+    (0..table.columns.len()).try_for_each(|at| stored::check_default(cx, &table, at))?;
     for (at, def) in &defs {
         generated::check(&table, *at, def, &cx.types)?;
     }

@@ -2,7 +2,7 @@
 
 use super::rows::all_rows;
 use super::{Ddl, change, comments, constraints, depended_on, generated, open};
-use crate::cast;
+use crate::cast::{self, Coercion};
 use crate::catalog::{self, Table};
 use crate::constraint::{Action, ForeignKey, Obligation, Obligations, Written, check_all};
 use crate::error::{SqlError, state};
@@ -45,7 +45,8 @@ fn comparable(from: Type, to: Type) -> bool {
     cast::is_implicit(from, to) || (is_integer(from) && is_integer(to))
 }
 
-/// Fails with 42804 unless some columns of a child may refer to those of a parent.
+/// Fails with 42804 unless some columns of a child may refer to those of a parent, and with 0A000
+/// if their values are compared by the zone of a session.
 fn check_comparable(
     name: &str,
     (child, columns): (&Table, &[u32]),
@@ -61,6 +62,12 @@ fn check_comparable(
                 to.name,
                 from.ty.name(),
                 to.ty.name()
+            )));
+        }
+        if Coercion::of(Some(from.ty), to.ty, false).is_stable {
+            let (from, to) = (from.ty.name(), to.ty.name());
+            return Err(SqlError::unsupported(format!(
+                "a foreign key from {from} to {to}, whose values are equal in one TimeZone only,"
             )));
         }
     }

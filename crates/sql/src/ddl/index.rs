@@ -77,7 +77,9 @@ pub(super) async fn add_index(
     comments::forget_parts(cx, table.id, &name).await?;
     (index.id, index.name) = (id, name);
     table.indexes.push(index);
-    table.bind_stored()
+    table.bind_stored()?;
+    let reads_zone = table.indexes.last().map_or(Ok(false), |index| index.check_new(table))?;
+    stored::refuse_zone(cx, reads_zone)
 }
 
 /// Returns the name for an index, with those of all its columns: an expression counts as its

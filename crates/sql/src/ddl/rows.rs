@@ -84,13 +84,14 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
                 return Err(SqlError::new(state::NOT_NULL, message));
             }
             for check in &checks {
-                if !check.holds(&row)? {
+                if !check.holds(&row, cx.facts)? {
                     return Err(violated(new, check));
                 }
             }
             let (chunk, highest) = bulk.chunk().await?;
+            let (number, highest) = (&mut *cx.row_number, Some(highest));
             let clash =
-                write::insert_above(chunk, new, &mut row, cx.row_number, Some(highest)).await?;
+                write::insert_above(chunk, new, &mut row, cx.facts, number, highest).await?;
             bulk.wrote(&row).await?;
             if let Some(clash) = clash {
                 let index = clash.index.map(|at| &new.indexes[at]).or(new.primary.as_ref());
@@ -156,7 +157,7 @@ pub(super) async fn check_rows(
             return Ok(());
         }
         for found in found {
-            if !check.holds(&found.row)? {
+            if !check.holds(&found.row, cx.facts)? {
                 return Err(violated(table, check));
             }
         }

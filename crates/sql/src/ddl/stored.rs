@@ -2,7 +2,8 @@
 //! they may be renamed, and are found whatever the search path.
 
 use super::Ddl;
-use crate::catalog::{self, Object};
+use crate::bind::Binder;
+use crate::catalog::{self, Object, Table};
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
@@ -10,6 +11,26 @@ use crate::sequence;
 use crate::type_names;
 use sqlparser::ast::{self, CastKind, DataType, Expr, Ident, Value};
 use std::ops::ControlFlow;
+
+/// Fails with 0A000 if a literal would be another time in UTC, in which stored texts are read, than
+/// in the session's zone.
+pub(super) fn refuse_zone(cx: &Ddl<'_>, reads_zone: bool) -> Result<(), SqlError> {
+    if !reads_zone || cx.facts.zone().only_offset() == Some(0) {
+        return Ok(());
+    }
+    Err(SqlError::unsupported(
+        "a stored literal of type timestamp with time zone that names no zone, in a session whose \
+         TimeZone is not UTC",
+    )
+    .hint("Write the zone into it: '2020-01-01 12:00+01'."))
+}
+
+/// Fails as [`refuse_zone`] does for the default of a column.
+pub(super) fn check_default(cx: &Ddl<'_>, table: &Table, column: usize) -> Result<(), SqlError> {
+    let mut binder = Binder::new(&[]);
+    binder.default_of(table, column)?;
+    refuse_zone(cx, binder.reads_zone)
+}
 
 /// Says of a type that a stored expression cannot name why: its table has no column of the type.
 pub(super) fn foreign_type(error: SqlError, mut types: impl Iterator<Item = Enum>) -> SqlError {

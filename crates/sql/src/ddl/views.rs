@@ -2,7 +2,7 @@
 //!
 //! A change that the query of a view would notice is refused, or drops the view with CASCADE.
 
-use super::{Ddl, depended_on, duplicate, users};
+use super::{Ddl, depended_on, duplicate, stored, users};
 use crate::bind::Objects;
 use crate::catalog::{self, ColumnDef, Object, Resolver, SearchPath, Table};
 use crate::clauses;
@@ -61,6 +61,7 @@ pub(super) async fn create(
     };
     let name = name.name;
     let (text, new) = settle(cx, text).await?;
+    stored::refuse_zone(cx, new.reads_zone)?;
     let columns = columns(create, &new.query.columns)?;
     let reads = new.reads;
     if let Some(old) = &old {

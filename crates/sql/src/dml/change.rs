@@ -77,7 +77,7 @@ impl Change {
                     for (column, value) in assigned.iter().zip(values.by_ref()) {
                         new[*column] = value;
                     }
-                    write::update(txn, table, &key, &old, &new).await?;
+                    write::update(txn, table, &key, &old, &new, scope.session).await?;
                     if let Some(references) = &mut references {
                         references.wrote(&self.table, Some(&old), &new)?;
                     }

@@ -167,7 +167,9 @@ impl Insert {
     ) -> Result<(), SqlError> {
         let table = &*self.table;
         let mut own = *running.row_number;
-        let Some(clash) = write::insert(txn, table, &mut row, running.row_number).await? else {
+        let facts = running.scope.session;
+        let clash = write::insert(txn, table, &mut row, facts, running.row_number).await?;
+        let Some(clash) = clash else {
             if let Some(references) = &mut running.references {
                 references.wrote(&self.table, None, &row)?;
             }
@@ -211,7 +213,7 @@ impl Insert {
                     new[*column] = value;
                 }
                 table.generate_after(columns, &mut new)?;
-                write::update(txn, table, &clash.key, &old, &new).await?;
+                write::update(txn, table, &clash.key, &old, &new, facts).await?;
                 if let Some(references) = &mut running.references {
                     references.wrote(&self.table, Some(&old), &new)?;
                 }

@@ -34,7 +34,7 @@ impl Operator for Aggregate {
                 return Ok(Vec::new());
             };
             if self.groups.is_none() {
-                let mut groups = Groups::new(keys, aggregates, sets.as_deref());
+                let mut groups = Groups::new(keys, aggregates, sets.as_deref(), cx.facts.zone());
                 let steps = sets.as_ref().map_or(1, |sets| sets.sets.len());
                 // Many sets make a chunk long.
                 let chunk = (CHUNK_ROWS / steps).max(1);

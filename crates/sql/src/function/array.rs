@@ -49,8 +49,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("trim_array", &[ARRAY, INT4], Out::Array, trim),
     Function::new("array_fill", &[ELEMENT, INTEGERS], Out::Array, fill).lenient(),
     Function::new("array_fill", &[ELEMENT, INTEGERS, INTEGERS], Out::Array, fill).lenient(),
-    Function::new("array_to_string", &[ARRAY, TEXT], A_TEXT, to_string).lenient().stable(),
-    Function::new("array_to_string", &[ARRAY, TEXT, TEXT], A_TEXT, to_string).lenient().stable(),
+    Function::new("array_to_string", &[ARRAY, TEXT], A_TEXT, to_string).lenient().of_zone(),
+    Function::new("array_to_string", &[ARRAY, TEXT, TEXT], A_TEXT, to_string).lenient().of_zone(),
     Function::new("string_to_array", &[TEXT, TEXT], OF_TEXTS, of_string).lenient(),
     Function::new("string_to_array", &[TEXT, TEXT, TEXT], OF_TEXTS, of_string).lenient(),
     Function::set("unnest", &[ARRAY], Out::Common, unnest),
@@ -302,7 +302,7 @@ fn fill(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 }
 
 /// The elements as text between delimiters; NULLs as a third argument, or left out.
-fn to_string(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn to_string(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let (Datum::Array(array), Datum::Text(delimiter)) = (&args[0], &args[1]) else {
         return Ok(Datum::Null);
     };
@@ -313,7 +313,7 @@ fn to_string(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let mut out = String::new();
     let mut any = false;
     for value in array.values() {
-        let shown = value.to_text(array.element);
+        let shown = value.to_text_in(array.element, scope.session.zone());
         let Some(shown) = shown.as_deref().or(null) else { continue };
         if any {
             out.push_str(delimiter);

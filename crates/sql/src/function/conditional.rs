@@ -18,11 +18,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
         .lenient()
         .compares(),
     Function::new("least", &[Param::Common], Out::Common, least).variadic().lenient().compares(),
-    Function::new("concat", &[Param::Any], A_TEXT, concat).variadic().lenient().stable(),
+    Function::new("concat", &[Param::Any], A_TEXT, concat).variadic().lenient().of_zone(),
     Function::new("concat_ws", &[TEXT, Param::Any], A_TEXT, concat_ws)
         .variadic()
         .lenient()
-        .stable(),
+        .of_zone(),
     Function::new("num_nulls", &[Param::Any], AN_INT4, num_nulls).variadic().lenient(),
     Function::new("num_nonnulls", &[Param::Any], AN_INT4, num_nonnulls).variadic().lenient(),
 ];
@@ -51,7 +51,7 @@ fn joined(args: &[Datum], between: &str, scope: &Scope<'_>) -> Result<Datum, Sql
         if at > 0 {
             out.push_str(between);
         }
-        arg.write_text(Type::Text, &mut out);
+        arg.write_text(Type::Text, scope.session.zone(), &mut out);
         limits::check_value(out.len())?;
     }
     Ok(Datum::text(out))

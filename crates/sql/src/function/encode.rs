@@ -23,8 +23,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("get_byte", &[BYTEA, INT4], AN_INT4, get_byte),
     Function::new("overlay", &[TEXT, TEXT, INT4], A_TEXT, overlay),
     Function::new("overlay", &[TEXT, TEXT, INT4, INT4], A_TEXT, overlay),
-    Function::new("format", &[TEXT], A_TEXT, format).lenient().stable(),
-    Function::new("format", &[TEXT, Param::Any], A_TEXT, format).variadic().lenient().stable(),
+    Function::new("format", &[TEXT], A_TEXT, format).lenient().of_zone(),
+    Function::new("format", &[TEXT, Param::Any], A_TEXT, format).variadic().lenient().of_zone(),
 ];
 
 fn bytes_at(args: &[Datum], at: usize) -> Result<&Bytes, SqlError> {
@@ -150,7 +150,7 @@ fn overlay(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 /// `%s` is a value, `%I` a quoted name, `%L` a quoted literal; `%2$s` names its argument, `%-10s`
 /// pads to a width.
-fn format(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn format(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let Datum::Text(template) = &args[0] else { return Ok(Datum::Null) };
     let wrong = |message: &str| SqlError::new(state::INVALID_PARAMETER, message);
     let cut = || wrong("unterminated format() type specifier");
@@ -196,7 +196,7 @@ fn format(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         }
         next = at + 1;
         let value = args.get(at).ok_or_else(|| wrong("too few arguments for format()"))?;
-        let text = value.to_text(value.type_of().unwrap_or(Type::Text));
+        let text = value.to_text_in(value.type_of().unwrap_or(Type::Text), scope.session.zone());
         let text = match (kind, text) {
             ('s', text) => text.unwrap_or_default(),
             ('I', None) => {

@@ -31,7 +31,7 @@ pub(crate) use enumeration::{ENUM_END, ENUM_RANGE};
 pub(crate) use json::{ROW_AS_JSON, makes_json, takes_rows};
 pub(crate) use pattern::{like, like_range};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
-pub(crate) use time::shifted;
+pub(crate) use time::{shifted, shifted_in};
 
 use crate::advisory;
 use crate::array::Array;
@@ -84,6 +84,8 @@ pub(crate) struct Function {
     /// True if the value is NULL where an argument is NULL; the kernel is not called then.
     pub(crate) strict: bool,
     pub(crate) volatility: Volatility,
+    /// True if it is stable since its value depends on the session's zone, and on nothing else.
+    pub(crate) is_of_zone: bool,
     /// True if it compares values of the common type.
     compares: bool,
     /// The names and types of the columns of its rows, if they have names of their own.
@@ -141,6 +143,7 @@ impl Function {
             result,
             strict: true,
             volatility: Volatility::Immutable,
+            is_of_zone: false,
             compares: false,
             columns: &[],
             kernel: Kernel::Value(kernel),
@@ -190,6 +193,11 @@ impl Function {
 
     const fn stable(self) -> Function {
         Function { volatility: Volatility::Stable, ..self }
+    }
+
+    /// Its value depends on the session's zone.
+    const fn of_zone(self) -> Function {
+        Function { volatility: Volatility::Stable, is_of_zone: true, ..self }
     }
 
     const fn volatile(self) -> Function {

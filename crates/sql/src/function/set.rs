@@ -1,11 +1,12 @@
 //! Set-returning functions.
 
 use super::of::*;
-use super::time::shifted;
+use super::time::{shifted, shifted_in};
 use super::{Function, Out, Param, Rows, array_at, decimal_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::interval::Interval;
 use crate::number;
 use crate::types::{Object, Type};
 use rust_decimal::Decimal;
@@ -30,15 +31,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::set("generate_series", &[NUMERIC, NUMERIC], A_NUMERIC, numerics),
     Function::set("generate_series", &[NUMERIC, NUMERIC, NUMERIC], A_NUMERIC, numerics),
     Function::set("generate_series", &[TIMESTAMP, TIMESTAMP, INTERVAL], A_TIMESTAMP, |args, _| {
-        times(args, Datum::Timestamp)
+        times(args, Datum::Timestamp, shifted)
     }),
     Function::set(
         "generate_series",
         &[TIMESTAMPTZ, TIMESTAMPTZ, INTERVAL],
         A_TIMESTAMPTZ,
-        |args, _| times(args, Datum::TimestampTz),
+        |args, scope| {
+            let zone = scope.session.zone().clone();
+            times(args, Datum::TimestampTz, move |at, by| shifted_in(at, by, &zone))
+        },
     )
-    .stable(),
+    .of_zone(),
     Function::set("string_to_table", &[TEXT, TEXT], A_TEXT, split).lenient(),
     Function::set("string_to_table", &[TEXT, TEXT, TEXT], A_TEXT, split).lenient(),
 ];
@@ -88,7 +92,11 @@ fn numerics(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
 }
 
 /// The times from a first to a last one.
-fn times(args: &[Datum], made: fn(i64) -> Datum) -> Result<Rows, SqlError> {
+fn times(
+    args: &[Datum],
+    made: fn(i64) -> Datum,
+    shifted: impl Fn(i64, Interval) -> Result<i64, SqlError> + Send + 'static,
+) -> Result<Rows, SqlError> {
     let (
         Datum::Timestamp(first) | Datum::TimestampTz(first),
         Datum::Timestamp(last) | Datum::TimestampTz(last),

@@ -57,8 +57,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("quote_nullable", &[TEXT], A_TEXT, quote_nullable).lenient(),
     Function::new("quote_ident", &[TEXT], A_TEXT, quote_ident),
     Function::new("||", &[TEXT, TEXT], A_TEXT, join),
-    Function::new("||", &[TEXT, Param::NonArray], A_TEXT, join).stable(),
-    Function::new("||", &[Param::NonArray, TEXT], A_TEXT, join).stable(),
+    Function::new("||", &[TEXT, Param::NonArray], A_TEXT, join).of_zone(),
+    Function::new("||", &[Param::NonArray, TEXT], A_TEXT, join).of_zone(),
     Function::new("||", &[BYTEA, BYTEA], Out::Of(Type::Bytea), join_bytes),
 ];
 
@@ -313,7 +313,7 @@ fn join(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
         match arg {
             Datum::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
             Datum::Network(network) => out.push_str(&network.full()),
-            arg => _ = arg.write_text(Type::Text, &mut out),
+            arg => _ = arg.write_text(Type::Text, scope.session.zone(), &mut out),
         }
     }
     made(out)

@@ -2,6 +2,7 @@
 
 use super::value::{ARRAY, FALSE, Jsonb, NULL, NUMBER, Node, OBJECT, STRING, TRUE, order_of_keys};
 use super::{DEEPEST, Event, Style, number, read, write_json};
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interrupt;
@@ -86,12 +87,12 @@ impl Builder {
     }
 
     /// Adds a value of SQL.
-    pub(crate) fn add_datum(&mut self, datum: &Datum) -> Result<(), SqlError> {
+    pub(crate) fn add_datum(&mut self, datum: &Datum, zone: &Zone) -> Result<(), SqlError> {
         if let Datum::Jsonb(value) = datum {
             return self.add_node(value.root());
         }
         let mut text = String::new();
-        write_json(datum, Style::Plain, &mut text)?;
+        write_json(datum, Style::Plain, zone, &mut text)?;
         for event in read::events(&text) {
             self.add(event?)?;
         }

@@ -1,6 +1,6 @@
 //! Writes values of SQL as JSON.
 
-use crate::datetime;
+use crate::datetime::{self, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interrupt;
@@ -19,43 +19,51 @@ pub(crate) enum Style {
 
 /// Appends a value as JSON: numbers and truth values as they are, JSON as it is, arrays as arrays,
 /// times in ISO 8601, all else as a string. Fails with 54000 if the text becomes too large.
-pub(crate) fn write_json(datum: &Datum, style: Style, out: &mut String) -> Result<(), SqlError> {
+pub(crate) fn write_json(
+    datum: &Datum,
+    style: Style,
+    zone: &Zone,
+    out: &mut String,
+) -> Result<(), SqlError> {
     match datum {
         Datum::Null => out.push_str("null"),
         Datum::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Datum::Float8(x) if !x.is_finite() => write_string(&text_of(datum), out),
+        Datum::Float8(x) if !x.is_finite() => write_string(&text_of(datum, zone), out),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float8(_) | Datum::Numeric(_) => {
-            datum.write_text(Type::Text, out);
+            datum.write_text(Type::Text, zone, out);
         }
         Datum::Json(text) => out.push_str(text),
-        Datum::Jsonb(_) => _ = datum.write_text(Type::Jsonb, out),
+        Datum::Jsonb(_) => _ = datum.write_text(Type::Jsonb, zone, out),
         Datum::Array(array) => {
             let lengths: Vec<usize> = array.dimensions().iter().map(|dim| dim.length).collect();
             match lengths.is_empty() {
                 true => out.push_str("[]"),
-                false => write_dimension(array.values(), &lengths, style, out)?,
+                false => write_dimension(array.values(), &lengths, style, zone, out)?,
             }
         }
         Datum::Text(text) => write_string(text, out),
-        _ => write_string(&text_of(datum), out),
+        _ => write_string(&text_of(datum, zone), out),
     }
     limits::check_value(out.len())
 }
 
 /// Returns the text of a value in JSON: times in ISO 8601, `2024-05-01T10:00:00+00:00`.
-fn text_of(datum: &Datum) -> String {
-    let mut text = datum.to_text(Type::Text).unwrap_or_default();
+fn text_of(datum: &Datum, zone: &Zone) -> String {
+    let mut text = datum.to_text_in(Type::Text, zone).unwrap_or_default();
     let (us, has_zone) = match datum {
         Datum::Timestamp(us) => (*us, false),
         Datum::TimestampTz(us) => (*us, true),
         _ => return text,
     };
-    if !datetime::is_infinite(us) {
-        text = text.replacen(' ', "T", 1);
-        // Perhaps with BC behind it.
-        if has_zone {
-            text = text.replacen("+00", "+00:00", 1);
-        }
+    if datetime::is_infinite(us) {
+        return text;
+    }
+    text = text.replacen(' ', "T", 1);
+    // The offset shows its minutes; perhaps BC is behind it.
+    let end = text.find(' ').unwrap_or(text.len());
+    let sign_at = text[..end].rfind(['+', '-']).unwrap_or(end);
+    if has_zone && !text[sign_at..end].contains(':') {
+        text.insert_str(end, ":00");
     }
     text
 }
@@ -65,6 +73,7 @@ fn write_dimension(
     values: &[Datum],
     lengths: &[usize],
     style: Style,
+    zone: &Zone,
     out: &mut String,
 ) -> Result<(), SqlError> {
     let size = values.len() / lengths[0].max(1);
@@ -74,8 +83,8 @@ fn write_dimension(
             out.push_str(if style == Style::Lines { ",\n " } else { "," });
         }
         match lengths.len() {
-            1 => write_json(&part[0], Style::Plain, out)?,
-            _ => write_dimension(part, &lengths[1..], Style::Plain, out)?,
+            1 => write_json(&part[0], Style::Plain, zone, out)?,
+            _ => write_dimension(part, &lengths[1..], Style::Plain, zone, out)?,
         }
     }
     out.push(']');
@@ -83,14 +92,14 @@ fn write_dimension(
 }
 
 /// Returns the key of an object that a value becomes. Fails with 22023 for an array or JSON.
-pub(crate) fn key_of(datum: &Datum) -> Result<String, SqlError> {
+pub(crate) fn key_of(datum: &Datum, zone: &Zone) -> Result<String, SqlError> {
     match datum {
         Datum::Array(_) | Datum::Json(_) | Datum::Jsonb(_) => {
             let message = "key value must be scalar, not array, composite, or json";
             Err(SqlError::new(state::INVALID_PARAMETER, message))
         }
         Datum::Bool(b) => Ok(b.to_string()),
-        _ => Ok(text_of(datum)),
+        _ => Ok(text_of(datum, zone)),
     }
 }
 

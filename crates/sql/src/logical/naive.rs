@@ -3,6 +3,7 @@
 
 use super::{ColumnId, Join, JoinKind, Rel, SetOp, SortKey, Subquery, Wants};
 use crate::aggregate::Groups;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Facts, Scope};
@@ -95,7 +96,7 @@ impl Naive {
                 let mut out = Vec::new();
                 for (number, set) in sets_of_keys.iter().enumerate() {
                     let own: Vec<Expr> = set.iter().map(|at| Expr::Column(keys[*at])).collect();
-                    let mut groups = Groups::new(&own, &aggregates, None);
+                    let mut groups = Groups::new(&own, &aggregates, None, Zone::utc());
                     for row in &rows {
                         let values = with(outer, &columns, row);
                         groups.add(&values, &self.scope(), &mut self.facts.held())?;

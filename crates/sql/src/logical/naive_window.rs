@@ -3,6 +3,7 @@
 use super::naive::{Naive, Row, Values, compare, with};
 use super::{ColumnId, Window};
 use crate::aggregate::Groups;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
@@ -95,7 +96,8 @@ impl One<'_> {
                 return Ok(match (value.is_null(), base.is_null()) {
                     (false, false) => {
                         let sub = preceding != key.descending;
-                        in_range(value, base, &offset, sub, is_end != key.descending)
+                        let (sub, less) = (sub, is_end != key.descending);
+                        in_range(value, base, &offset, sub, less, Zone::utc())
                     }
                     (true, true) => true,
                     (true, false) => key.nulls_first == is_end,
@@ -131,7 +133,7 @@ impl One<'_> {
         let (function, args) = match &call.work {
             Work::Aggregate(aggregate) => {
                 let aggregates = [aggregate.clone()];
-                let mut groups = Groups::new(&[], &aggregates, None);
+                let mut groups = Groups::new(&[], &aggregates, None, Zone::utc());
                 let scope = self.naive.scope();
                 for place in self.frame(call)? {
                     let values = with(self.outer, self.columns, self.partition[place]);

@@ -9,7 +9,8 @@
 //!
 //! Preconditions: the operator is immutable, and its value is no error: no row may come to it.
 
-use crate::cast;
+use crate::cast::{self, Coercion};
+use crate::datetime::Local;
 use crate::datum::Datum;
 use crate::expr::Expr;
 use crate::index;
@@ -123,7 +124,10 @@ fn value(expr: &Expr) -> Option<Datum> {
             _ => Some(Datum::Null),
         },
         Expr::IsNull(inner, negated) => Some(Datum::Bool(constant(inner)?.is_null() != *negated)),
-        Expr::Cast(inner, ty, explicit) => cast::cast(constant(inner)?, *ty, *explicit).ok(),
+        Expr::Cast(_, _, Coercion { is_stable: true, .. }) => None,
+        Expr::Cast(inner, ty, how) => {
+            cast::cast(constant(inner)?, *ty, how.explicit, Local::utc()).ok()
+        }
         Expr::Call(function, args)
             if function.strict && args.iter().any(is_null) && !args.iter().any(fails) =>
         {

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::array::Array;
 use crate::catalog::{ColumnDef, Identity, Table};
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::enumeration::Enum;
 use crate::index::Index;
@@ -572,9 +573,11 @@ fn db_role_setting(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             continue;
         }
         if let Ok(list) = Array::of(Type::Text, settings) {
+            let mut shown = String::new();
+            list.write_text(Zone::utc(), &mut shown);
             out.row(&[
                 ("setdatabase", super::activity::database_id(&name).into()),
-                ("setconfig", list.to_string().into()),
+                ("setconfig", shown.into()),
             ]);
         }
     }

@@ -67,8 +67,8 @@ pub(crate) fn interval_now(facts: &Facts) -> Result<(i64, i64), SqlError> {
 pub(crate) fn tt_now(facts: &Facts) -> Result<String, SqlError> {
     let (earliest, latest) = interval_now(facts)?;
     let mut text = "[\"".to_owned();
-    timestamp_to_text(earliest, true, &mut text);
+    timestamp_to_text(earliest, Some(facts.zone()), &mut text);
     text += "\",\"";
-    timestamp_to_text(latest, true, &mut text);
+    timestamp_to_text(latest, Some(facts.zone()), &mut text);
     Ok(text + "\"]")
 }

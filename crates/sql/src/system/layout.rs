@@ -2,8 +2,8 @@
 //! allowed.
 //!
 //! Types: `o` an object id, `t` text of any kind (names, lists, trees), `b` boolean, `s` `i` `l`
-//! integers by width, `f` a float, `z` a timestamp with time zone, `A` smallint[], `T` text[], `v`
-//! a vector of column numbers.
+//! integers by width, `f` a float, `z` a timestamp with time zone, `d` an interval, `A` smallint[],
+//! `T` text[], `v` a vector of column numbers.
 
 /// One table: its schema, its name, its id, its columns.
 pub(super) type Layout = (&'static str, &'static str, u32, &'static str);
@@ -286,6 +286,8 @@ pub(super) const LAYOUTS: &[Layout] = &[
     ),
     ("pg_catalog", "pg_tablespace", 1213, "oid:o spcname:t spcowner:o spcacl:T? spcoptions:T?"),
     ("pg_catalog", "pg_transform", 3576, "oid:o trftype:o trflang:o trffromsql:o trftosql:o"),
+    ("pg_catalog", "pg_timezone_abbrevs", 12122, "abbrev:t? utc_offset:d? is_dst:b?"),
+    ("pg_catalog", "pg_timezone_names", 12126, "name:t? abbrev:t? utc_offset:d? is_dst:b?"),
     (
         "pg_catalog",
         "pg_trigger",

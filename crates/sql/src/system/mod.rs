@@ -24,6 +24,7 @@ mod information_schema;
 mod layout;
 mod sequences;
 mod shards;
+mod zones;
 
 pub(crate) use activity::SessionSlot;
 pub use activity::{Backend, ServerInfo, Sessions, TransactionName, Waiting};
@@ -40,6 +41,7 @@ use crate::catalog::{ColumnDef, Comments, Object, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Facts;
+use crate::interval::Interval;
 use crate::kv;
 use crate::names::Qualified;
 use crate::sequence;
@@ -90,6 +92,7 @@ fn column(spec: &str) -> ColumnDef {
         b'b' => Type::Bool,
         b'f' => Type::Float8,
         b'z' => Type::TimestampTz,
+        b'd' => Type::Interval,
         b'A' => Type::Int2.array(),
         b'T' => Type::Text.array(),
         b'v' => Type::Int2Vector,
@@ -139,6 +142,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| dependencies::rows_of(&table.name))
         .or_else(|| sequences::rows_of(&table.name))
         .or_else(|| shards::rows_of(&table.name))
+        .or_else(|| zones::rows_of(&table.name))
 }
 
 /// Collects the rows of a system table. A column that a row does not name is NULL if that is
@@ -180,6 +184,7 @@ impl<'t> Writer<'t> {
                     (Value::Whole(n), Type::Float8) => Datum::Float8(*n as f64),
                     (Value::Whole(n), _) => Datum::Int8(*n),
                     (Value::Time(us), _) => Datum::TimestampTz(*us),
+                    (Value::Length(length), _) => Datum::Interval(*length),
                     (Value::Null, _) => Datum::Null,
                 };
             }
@@ -203,6 +208,7 @@ pub(super) enum Value<'a> {
     Bool(bool),
     Whole(i64),
     Time(i64),
+    Length(Interval),
     Null,
 }
 

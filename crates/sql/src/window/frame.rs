@@ -1,7 +1,7 @@
 //! The rows of a frame, as places in a sorted partition.
 
 use super::{Bound, Exclude, Frame, Units};
-use crate::datetime;
+use crate::datetime::{self, Zone};
 use crate::datum::{Datum, float_order};
 use crate::function;
 use crate::interval::Interval;
@@ -46,6 +46,8 @@ pub(super) struct Measure<'a> {
     pub(super) descending: bool,
     /// The rows whose values are not NULL.
     pub(super) known: Range<usize>,
+    /// The session's zone, by which days are added to times.
+    pub(super) zone: &'a Zone,
 }
 
 fn rows_of(offset: &Datum) -> usize {
@@ -79,7 +81,7 @@ pub(super) fn range(
             return if is_end { own.end } else { own.start };
         }
         let (sub, less) = (preceding != measure.descending, is_end != measure.descending);
-        let is_in = |at| in_range((measure.values)(at), current, offset, sub, less);
+        let is_in = |at| in_range((measure.values)(at), current, offset, sub, less, measure.zone);
         first(&measure.known, |at| is_in(at) != is_end)
     };
     let start = match (&frame.start, frame.units) {
@@ -153,13 +155,23 @@ fn micros(time: &Datum) -> Option<i64> {
 }
 
 /// Returns the microseconds of a time plus or minus an interval; `None` beyond all times.
-fn shift(time: &Datum, offset: Interval, sub: bool) -> Option<i64> {
+fn shift(time: &Datum, offset: Interval, sub: bool, zone: &Zone) -> Option<i64> {
     let offset = if sub { offset.negated().ok()? } else { offset };
-    function::shifted(micros(time)?, offset).ok()
+    match time {
+        Datum::TimestampTz(us) => function::shifted_in(*us, offset, zone).ok(),
+        _ => function::shifted(micros(time)?, offset).ok(),
+    }
 }
 
 /// True if a value is at most (`less`) or at least the base plus or minus an offset.
-pub(crate) fn in_range(value: &Datum, base: &Datum, offset: &Datum, sub: bool, less: bool) -> bool {
+pub(crate) fn in_range(
+    value: &Datum,
+    base: &Datum,
+    offset: &Datum,
+    sub: bool,
+    less: bool,
+    zone: &Zone,
+) -> bool {
     let order = match (value, base, offset) {
         (Datum::Float8(value), Datum::Float8(base), Datum::Float8(offset)) => {
             if value.is_nan() {
@@ -189,7 +201,7 @@ pub(crate) fn in_range(value: &Datum, base: &Datum, offset: &Datum, sub: bool, l
             }
         }
         (value, base, Datum::Interval(offset)) => {
-            match (micros(value), shift(base, *offset, sub)) {
+            match (micros(value), shift(base, *offset, sub, zone)) {
                 (Some(value), Some(limit)) => value.cmp(&limit),
                 _ => return sub != less,
             }
@@ -232,7 +244,7 @@ mod tests {
     fn infinite_and_undefined_floats_have_ranges() {
         let within = |value: f64, base: f64, offset: f64, sub, less| {
             let float = Datum::Float8;
-            in_range(&float(value), &float(base), &float(offset), sub, less)
+            in_range(&float(value), &float(base), &float(offset), sub, less, Zone::utc())
         };
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         assert!(within(3.0, 4.0, 1.0, true, false) && !within(2.5, 4.0, 1.0, true, false));

@@ -6,6 +6,7 @@
 use super::frame::{self, Bounds, Measure, Peers};
 use super::{Call, Frame, Kind, Units, Work};
 use crate::aggregate::{Accumulator, Aggregate};
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
@@ -101,8 +102,10 @@ impl<'a> Partition<'a> {
             Work::Aggregate(aggregate) => Some(aggregate),
             Work::Function(..) => None,
         };
-        let state = aggregate.map(Folded::new);
-        Ok(Running { partition: self, call, bounds: &offsets.0, args, parts: Vec::new(), state })
+        let zone = scope.session.zone().clone();
+        let state = aggregate.map(|aggregate| Folded::new(aggregate, zone.clone()));
+        let bounds = &offsets.0;
+        Ok(Running { partition: self, call, bounds, zone, args, parts: Vec::new(), state })
     }
 }
 
@@ -136,6 +139,8 @@ pub(crate) struct Running<'p> {
     partition: &'p Partition<'p>,
     call: &'p Call,
     bounds: &'p Bounds,
+    /// The session's zone.
+    zone: Zone,
     args: Vec<Option<Vec<Datum>>>,
     /// The parts of the current row's frame.
     parts: Vec<Range<usize>>,
@@ -145,6 +150,7 @@ pub(crate) struct Running<'p> {
 /// An aggregate over the rows of some parts.
 struct Folded<'p> {
     aggregate: &'p Aggregate,
+    zone: Zone,
     accumulator: Option<Box<dyn Accumulator>>,
     parts: Vec<Range<usize>>,
     value: Datum,
@@ -153,9 +159,10 @@ struct Folded<'p> {
 }
 
 impl<'p> Folded<'p> {
-    fn new(aggregate: &'p Aggregate) -> Self {
+    fn new(aggregate: &'p Aggregate, zone: Zone) -> Self {
         Folded {
             aggregate,
+            zone,
             accumulator: None,
             parts: Vec::new(),
             value: Datum::Null,
@@ -184,7 +191,7 @@ impl<'p> Folded<'p> {
         };
         if !grows {
             held.free(std::mem::take(&mut self.held_bytes));
-            self.accumulator = self.aggregate.function.start(self.aggregate.ty);
+            self.accumulator = self.aggregate.function.start(self.aggregate.ty, &self.zone);
         }
         let before = held.used();
         let mut added = 0;
@@ -242,6 +249,7 @@ impl Running<'_> {
             values: &values,
             descending: key.descending,
             known: partition.known.clone(),
+            zone: &self.zone,
         });
         let range = frame::range(frame, self.bounds, &partition.peers, measure.as_ref(), row);
         let peers = partition.peers.of(row);

@@ -7,6 +7,7 @@ mod constraints;
 mod enums;
 mod generated;
 mod sequences;
+mod zones;
 
 use common::{prepared, run, session, session_of};
 use futures::executor::block_on;

@@ -19,66 +19,69 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("jsonb_pretty", &[JSONB], A_TEXT, |a, _| {
         made_text(json::pretty(jsonb_at(a, 0)?.root().events())?)
     }),
-    Function::new("to_json", &[ANY], A_JSON, |a, _| json_of(&a[0], Style::Plain)).stable(),
-    Function::new("to_jsonb", &[ANY], A_JSONB, |a, _| {
+    Function::new("to_json", &[ANY], A_JSON, |a, scope| json_of(&a[0], Style::Plain, scope))
+        .of_zone(),
+    Function::new("to_jsonb", &[ANY], A_JSONB, |a, scope| {
         let mut builder = Builder::default();
-        builder.add_datum(&a[0])?;
+        builder.add_datum(&a[0], scope.session.zone())?;
         made(builder)
     })
-    .stable(),
-    Function::new(ROW_AS_JSON, &[ANY], A_JSON, row_as_json).variadic().lenient().stable(),
-    Function::new("array_to_json", &[Param::Array], A_JSON, array_to_json).stable(),
-    Function::new("array_to_json", &[Param::Array, BOOL], A_JSON, array_to_json).stable(),
-    Function::new("json_build_array", &[], A_JSON, json_build_array).lenient().stable(),
+    .of_zone(),
+    Function::new(ROW_AS_JSON, &[ANY], A_JSON, row_as_json).variadic().lenient().of_zone(),
+    Function::new("array_to_json", &[Param::Array], A_JSON, array_to_json).of_zone(),
+    Function::new("array_to_json", &[Param::Array, BOOL], A_JSON, array_to_json).of_zone(),
+    Function::new("json_build_array", &[], A_JSON, json_build_array).lenient().of_zone(),
     Function::new("json_build_array", &[ANY], A_JSON, json_build_array)
         .variadic()
         .lenient()
-        .stable(),
-    Function::new("jsonb_build_array", &[], A_JSONB, build_array).lenient().stable(),
-    Function::new("jsonb_build_array", &[ANY], A_JSONB, build_array).variadic().lenient().stable(),
-    Function::new("json_build_object", &[], A_JSON, json_build_object).lenient().stable(),
+        .of_zone(),
+    Function::new("jsonb_build_array", &[], A_JSONB, build_array).lenient().of_zone(),
+    Function::new("jsonb_build_array", &[ANY], A_JSONB, build_array).variadic().lenient().of_zone(),
+    Function::new("json_build_object", &[], A_JSON, json_build_object).lenient().of_zone(),
     Function::new("json_build_object", &[ANY], A_JSON, json_build_object)
         .variadic()
         .lenient()
-        .stable(),
-    Function::new("jsonb_build_object", &[], A_JSONB, build_object).lenient().stable(),
+        .of_zone(),
+    Function::new("jsonb_build_object", &[], A_JSONB, build_object).lenient().of_zone(),
     Function::new("jsonb_build_object", &[ANY], A_JSONB, build_object)
         .variadic()
         .lenient()
-        .stable(),
+        .of_zone(),
     Function::new("json_object", &[TEXTS], A_JSON, json_object),
     Function::new("json_object", &[TEXTS, TEXTS], A_JSON, json_object),
     Function::new("jsonb_object", &[TEXTS], A_JSONB, object),
     Function::new("jsonb_object", &[TEXTS, TEXTS], A_JSONB, object),
 ];
 
-fn json_of(datum: &Datum, style: Style) -> Result<Datum, SqlError> {
+fn json_of(datum: &Datum, style: Style, scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let mut out = String::new();
-    json::write_json(datum, style, &mut out)?;
+    json::write_json(datum, style, scope.session.zone(), &mut out)?;
     made_json(out)
 }
 
-fn array_to_json(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn array_to_json(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let style = if flag_at(args, 1, false) { Style::Lines } else { Style::Plain };
-    json_of(&args[0], style)
+    json_of(&args[0], style, scope)
 }
 
-fn json_build_array(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn json_build_array(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let zone = scope.session.zone();
     let mut out = String::from("[");
     for (at, item) in args.iter().enumerate() {
         if at > 0 {
             out.push_str(", ");
         }
-        json::write_json(item, Style::Plain, &mut out)?;
+        json::write_json(item, Style::Plain, zone, &mut out)?;
     }
     out.push(']');
     made_json(out)
 }
 
-fn build_array(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn build_array(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let zone = scope.session.zone();
     let mut builder = Builder::default();
     builder.add(Event::StartArray)?;
-    args.iter().try_for_each(|item| builder.add_datum(item))?;
+    args.iter().try_for_each(|item| builder.add_datum(item, zone))?;
     builder.add(Event::EndArray)?;
     made(builder)
 }
@@ -97,7 +100,8 @@ fn pairs<'a>(
     Ok(args.chunks_exact(2).enumerate().map(|(at, pair)| (2 * at + 1, &pair[0], &pair[1])))
 }
 
-fn json_build_object(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn json_build_object(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let zone = scope.session.zone();
     let mut out = String::from("{");
     for (at, key, value) in pairs(args, "json_build_object")? {
         if at > 1 {
@@ -107,37 +111,39 @@ fn json_build_object(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
             return Err(invalid(format!("argument {at} cannot be null"))
                 .hint("Object keys should be text."));
         }
-        json::write_string(&json::key_of(key)?, &mut out);
+        json::write_string(&json::key_of(key, zone)?, &mut out);
         out.push_str(" : ");
-        json::write_json(value, Style::Plain, &mut out)?;
+        json::write_json(value, Style::Plain, zone, &mut out)?;
     }
     out.push('}');
     made_json(out)
 }
 
-fn row_as_json(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn row_as_json(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let zone = scope.session.zone();
     let mut out = String::from("{");
     for (at, column) in args.chunks_exact(2).enumerate() {
         if at > 0 {
             out.push(',');
         }
-        json::write_string(&json::key_of(&column[0])?, &mut out);
+        json::write_string(&json::key_of(&column[0], zone)?, &mut out);
         out.push(':');
-        json::write_json(&column[1], Style::Plain, &mut out)?;
+        json::write_json(&column[1], Style::Plain, zone, &mut out)?;
     }
     out.push('}');
     made_json(out)
 }
 
-fn build_object(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn build_object(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let zone = scope.session.zone();
     let mut builder = Builder::default();
     builder.add(Event::StartObject)?;
     for (at, key, value) in pairs(args, "jsonb_build_object")? {
         if key.is_null() {
             return Err(invalid(format!("argument {at}: key must not be null")));
         }
-        builder.add(Event::ObjectKey(json::key_of(key)?.into()))?;
-        builder.add_datum(value)?;
+        builder.add(Event::ObjectKey(json::key_of(key, zone)?.into()))?;
+        builder.add_datum(value, zone)?;
     }
     builder.add(Event::EndObject)?;
     made(builder)

@@ -5,8 +5,8 @@ use super::super::{Function, float_at, whole_at, wrong_type};
 use super::{interval_at, like, micros_at};
 use crate::datetime::civil::{days_of, month_days};
 use crate::datetime::{
-    self, Civil, DAY_US, date_overflow, is_infinite, is_infinite_date, timestamp_in_range,
-    timestamp_overflow,
+    self, Civil, DAY_US, Zone, date_overflow, instant_of, is_infinite, is_infinite_date,
+    timestamp_in_range, timestamp_overflow,
 };
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -19,14 +19,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("+", &[INT4, DATE], A_DATE, |args, scope| days_after(&swapped(args), scope)),
     Function::new("+", &[DATE, INTERVAL], A_TIMESTAMP, after),
     Function::new("+", &[TIMESTAMP, INTERVAL], A_TIMESTAMP, after),
-    Function::new("+", &[TIMESTAMPTZ, INTERVAL], A_TIMESTAMPTZ, after),
+    Function::new("+", &[TIMESTAMPTZ, INTERVAL], A_TIMESTAMPTZ, after).of_zone(),
     Function::new("+", &[INTERVAL, DATE], A_TIMESTAMP, |args, scope| after(&swapped(args), scope)),
     Function::new("+", &[INTERVAL, TIMESTAMP], A_TIMESTAMP, |args, scope| {
         after(&swapped(args), scope)
     }),
     Function::new("+", &[INTERVAL, TIMESTAMPTZ], A_TIMESTAMPTZ, |args, scope| {
         after(&swapped(args), scope)
-    }),
+    })
+    .of_zone(),
     Function::new("+", &[TIME, INTERVAL], A_TIME, |args, _| moved_time(args, 1)),
     Function::new("+", &[INTERVAL, TIME], A_TIME, |args, _| moved_time(&swapped(args), 1)),
     Function::new("-", &[TIME, INTERVAL], A_TIME, |args, _| moved_time(args, -1)),
@@ -44,7 +45,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("-", &[DATE, DATE], AN_INT4, days_between),
     Function::new("-", &[DATE, INTERVAL], A_TIMESTAMP, before),
     Function::new("-", &[TIMESTAMP, INTERVAL], A_TIMESTAMP, before),
-    Function::new("-", &[TIMESTAMPTZ, INTERVAL], A_TIMESTAMPTZ, before),
+    Function::new("-", &[TIMESTAMPTZ, INTERVAL], A_TIMESTAMPTZ, before).of_zone(),
     Function::new("-", &[TIMESTAMP, TIMESTAMP], AN_INTERVAL, between),
     Function::new("-", &[TIMESTAMPTZ, TIMESTAMPTZ], AN_INTERVAL, between),
     Function::new("*", &[INTERVAL, FLOAT8], AN_INTERVAL, times),
@@ -55,7 +56,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         interval_at(args, 0)?.divided_by(float_at(args, 1)?).map(Datum::Interval)
     }),
     Function::new("age", &[TIMESTAMP, TIMESTAMP], AN_INTERVAL, age),
-    Function::new("age", &[TIMESTAMPTZ, TIMESTAMPTZ], AN_INTERVAL, age),
+    Function::new("age", &[TIMESTAMPTZ, TIMESTAMPTZ], AN_INTERVAL, age).of_zone(),
     Function::new("age", &[TIMESTAMP], AN_INTERVAL, age_today).stable(),
     Function::new("age", &[TIMESTAMPTZ], AN_INTERVAL, age_today).stable(),
     Function::new("justify_hours", &[INTERVAL], AN_INTERVAL, |args, _| {
@@ -91,11 +92,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     )
     .lenient(),
     Function::new("overlaps", &[TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, TIMESTAMPTZ], A_BOOL, overlaps)
-        .lenient(),
+        .lenient()
+        .of_zone(),
     Function::new("overlaps", &[TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INTERVAL], A_BOOL, overlaps)
-        .lenient(),
+        .lenient()
+        .of_zone(),
     Function::new("overlaps", &[TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, INTERVAL], A_BOOL, overlaps)
-        .lenient(),
+        .lenient()
+        .of_zone(),
 ];
 
 fn swapped(args: &[Datum]) -> Vec<Datum> {
@@ -186,12 +190,39 @@ pub(crate) fn shifted(us: i64, by: Interval) -> Result<i64, SqlError> {
     timestamp_in_range(at + i128::from(by.micros)).ok_or_else(timestamp_overflow)
 }
 
-fn after(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(like(&args[0], shifted(micros_at(args, 0)?, interval_at(args, 1)?)?))
+/// Returns an instant moved by an interval: by its months and its days in the local time of a zone,
+/// then by its time.
+pub(crate) fn shifted_in(us: i64, by: Interval, zone: &Zone) -> Result<i64, SqlError> {
+    if is_infinite(us) {
+        return Ok(us);
+    }
+    let parts = [
+        Interval { months: by.months, ..Interval::default() },
+        Interval { days: by.days, ..Interval::default() },
+    ];
+    let mut at = us;
+    for part in parts.into_iter().filter(|part| *part != Interval::default()) {
+        at = instant_of(shifted(zone.local(at), part)?, zone)?;
+    }
+    timestamp_in_range(i128::from(at) + i128::from(by.micros)).ok_or_else(timestamp_overflow)
 }
 
-fn before(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(like(&args[0], shifted(micros_at(args, 0)?, interval_at(args, 1)?.negated()?)?))
+/// Returns a time moved by an interval, an instant in the session's zone.
+fn moved_by(time: &Datum, us: i64, by: Interval, scope: &Scope<'_>) -> Result<i64, SqlError> {
+    match time {
+        Datum::TimestampTz(_) => shifted_in(us, by, scope.session.zone()),
+        _ => shifted(us, by),
+    }
+}
+
+fn after(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let by = interval_at(args, 1)?;
+    Ok(like(&args[0], moved_by(&args[0], micros_at(args, 0)?, by, scope)?))
+}
+
+fn before(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let by = interval_at(args, 1)?.negated()?;
+    Ok(like(&args[0], moved_by(&args[0], micros_at(args, 0)?, by, scope)?))
 }
 
 /// The days and the time between two timestamps.
@@ -225,12 +256,21 @@ fn age_of(a: i64, b: i64) -> Result<Datum, SqlError> {
     Ok(Datum::Interval(if a < b { span.negated()? } else { span }))
 }
 
-fn age(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    age_of(micros_at(args, 0)?, micros_at(args, 1)?)
+/// Returns the local time of a timestamp, of an instant in the session's zone.
+fn local_at(args: &[Datum], at: usize, scope: &Scope<'_>) -> Result<i64, SqlError> {
+    match args.get(at) {
+        Some(Datum::TimestampTz(us)) => Ok(scope.session.zone().local(*us)),
+        _ => micros_at(args, at),
+    }
+}
+
+fn age(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    age_of(local_at(args, 0, scope)?, local_at(args, 1, scope)?)
 }
 
 fn age_today(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
-    age_of(scope.now_us.div_euclid(DAY_US) * DAY_US, micros_at(args, 0)?)
+    let now = scope.session.zone().local(scope.now_us);
+    age_of(now - now.rem_euclid(DAY_US), local_at(args, 0, scope)?)
 }
 
 fn is_finite(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -242,13 +282,13 @@ fn is_finite(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 }
 
 /// Returns the ends of a period in order; an unknown end comes last. `None` if both are unknown.
-fn period(args: &[Datum]) -> Result<Option<(i64, Option<i64>)>, SqlError> {
+fn period(args: &[Datum], scope: &Scope<'_>) -> Result<Option<(i64, Option<i64>)>, SqlError> {
     let start = (!args[0].is_null()).then(|| micros_at(args, 0)).transpose()?;
     let end = match (&args[1], start) {
         (Datum::Null, _) => None,
         (Datum::Interval(span), Some(start)) => Some(match args[0] {
             Datum::Time(_) => past_midnight(start, span.micros),
-            _ => shifted(start, *span)?,
+            _ => moved_by(&args[0], start, *span, scope)?,
         }),
         (Datum::Interval(_), None) => None,
         _ => Some(micros_at(args, 1)?),
@@ -261,8 +301,8 @@ fn period(args: &[Datum]) -> Result<Option<(i64, Option<i64>)>, SqlError> {
 }
 
 /// SQL's OVERLAPS: an unknown end leaves the answer open only if it matters.
-fn overlaps(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let (Some(one), Some(two)) = (period(&args[..2])?, period(&args[2..])?) else {
+fn overlaps(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (Some(one), Some(two)) = (period(&args[..2], scope)?, period(&args[2..], scope)?) else {
         return Ok(Datum::Null);
     };
     let (earlier, later) = if one.0 <= two.0 { (one, two) } else { (two, one) };

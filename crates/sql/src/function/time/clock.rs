@@ -18,26 +18,33 @@ pub(super) const FUNCTIONS: &[Function] = &[
     })
     .stable(),
     Function::new("localtime", &[], A_TIME, |_, scope| {
-        Ok(Datum::Time(scope.now_us.rem_euclid(DAY_US)))
+        Ok(Datum::Time(local(scope.now_us, scope).rem_euclid(DAY_US)))
     })
     .stable(),
     Function::new("localtime", &[INT4], A_TIME, |args, scope| {
-        Ok(Datum::Time(rounded(args, scope)?.rem_euclid(DAY_US)))
+        Ok(Datum::Time(local(rounded(args, scope)?, scope).rem_euclid(DAY_US)))
     })
     .stable(),
     Function::new("localtimestamp", &[], A_TIMESTAMP, |_, scope| {
-        Ok(Datum::Timestamp(scope.now_us))
+        Ok(Datum::Timestamp(local(scope.now_us, scope)))
     })
     .stable(),
     Function::new("localtimestamp", &[INT4], A_TIMESTAMP, |args, scope| {
-        rounded(args, scope).map(Datum::Timestamp)
+        Ok(Datum::Timestamp(local(rounded(args, scope)?, scope)))
     })
     .stable(),
-    Function::new("current_date", &[], A_DATE, |_, scope| Ok(Datum::Date(day_of(scope.now_us))))
-        .stable(),
+    Function::new("current_date", &[], A_DATE, |_, scope| {
+        Ok(Datum::Date(day_of(local(scope.now_us, scope))))
+    })
+    .stable(),
     Function::new("statement_timestamp", &[], A_TIMESTAMPTZ, statement_timestamp).stable(),
     Function::new("clock_timestamp", &[], A_TIMESTAMPTZ, clock_timestamp).volatile(),
 ];
+
+/// Returns the local time of an instant.
+fn local(us: i64, scope: &Scope<'_>) -> i64 {
+    scope.session.zone().local(us)
+}
 
 fn now(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::TimestampTz(scope.now_us))

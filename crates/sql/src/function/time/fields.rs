@@ -4,7 +4,7 @@ use super::super::of::*;
 use super::super::{Function, text_at};
 use super::{interval_at, micros_at};
 use crate::datetime::civil::{counted, day_of_year, iso_week, julian, weekday};
-use crate::datetime::{Civil, DAY_US, EPOCH_S, is_infinite, is_infinite_date};
+use crate::datetime::{Civil, DAY_US, EPOCH_S, Zone, is_infinite, is_infinite_date};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -14,15 +14,15 @@ use crate::types::Type;
 use rust_decimal::Decimal;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("extract", &[TEXT, DATE], A_NUMERIC, |args, _| field(args)),
-    Function::new("extract", &[TEXT, TIME], A_NUMERIC, |args, _| field(args)),
-    Function::new("extract", &[TEXT, TIMESTAMP], A_NUMERIC, |args, _| field(args)),
-    Function::new("extract", &[TEXT, TIMESTAMPTZ], A_NUMERIC, |args, _| field(args)),
-    Function::new("extract", &[TEXT, INTERVAL], A_NUMERIC, |args, _| field(args)),
+    Function::new("extract", &[TEXT, DATE], A_NUMERIC, field),
+    Function::new("extract", &[TEXT, TIME], A_NUMERIC, field),
+    Function::new("extract", &[TEXT, TIMESTAMP], A_NUMERIC, field),
+    Function::new("extract", &[TEXT, TIMESTAMPTZ], A_NUMERIC, field).of_zone(),
+    Function::new("extract", &[TEXT, INTERVAL], A_NUMERIC, field),
     Function::new("date_part", &[TEXT, DATE], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, TIME], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, TIMESTAMP], A_FLOAT8, date_part),
-    Function::new("date_part", &[TEXT, TIMESTAMPTZ], A_FLOAT8, date_part),
+    Function::new("date_part", &[TEXT, TIMESTAMPTZ], A_FLOAT8, date_part).of_zone(),
     Function::new("date_part", &[TEXT, INTERVAL], A_FLOAT8, date_part),
 ];
 
@@ -142,20 +142,20 @@ fn span_of_years(year: i64, length: i64) -> i64 {
     }
 }
 
-fn field(args: &[Datum]) -> Result<Datum, SqlError> {
+fn field(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let (name, time) = (text_at(args, 0)?, &args[1]);
     let field = Field::of_name(name).ok_or_else(|| unknown(name, time))?;
     let value = match time {
         Datum::Interval(_) => of_interval(field, args)?,
         Datum::Time(us) => of_time_of_day(field, *us),
         Datum::Date(_) if field < Field::Day || field.is_of_zone() => None,
-        _ => of_time(field, args)?,
+        _ => of_time(field, args, scope.session.zone())?,
     };
     value.ok_or_else(|| unsupported(name, time))
 }
 
 /// Returns a field of a date or timestamp, `None` if it has none of this name.
-fn of_time(field: Field, args: &[Datum]) -> Result<Option<Datum>, SqlError> {
+fn of_time(field: Field, args: &[Datum], zone: &Zone) -> Result<Option<Datum>, SqlError> {
     let (is_date, infinite) = match args[1] {
         Datum::Date(days) => (true, is_infinite_date(days)),
         _ => (false, is_infinite(micros_at(args, 1)?)),
@@ -170,11 +170,13 @@ fn of_time(field: Field, args: &[Datum]) -> Result<Option<Datum>, SqlError> {
             false => Ok(Some(Datum::Null)),
         };
     }
+    let instant = if is_date { 0 } else { micros_at(args, 1)? };
+    let east_s = if is_zoned { i64::from(zone.east_s(instant)) } else { 0 };
+    let us = instant.saturating_add(east_s * 1_000_000);
     let days = match args[1] {
         Datum::Date(days) => i64::from(days),
-        _ => micros_at(args, 1)?.div_euclid(DAY_US),
+        _ => us.div_euclid(DAY_US),
     };
-    let us = if is_date { 0 } else { micros_at(args, 1)? };
     let civil = match is_date {
         true => {
             let (year, month, day) = crate::datetime::civil::date_of(days);
@@ -197,8 +199,9 @@ fn of_time(field: Field, args: &[Datum]) -> Result<Option<Datum>, SqlError> {
         Field::Decade => scaled(decade(civil.year), 0),
         Field::Century => scaled(span_of_years(civil.year, 100), 0),
         Field::Millennium => scaled(span_of_years(civil.year, 1000), 0),
-        // Times are shown in UTC.
-        Field::Zone | Field::ZoneHour | Field::ZoneMinute => scaled(0, 0),
+        Field::Zone => scaled(east_s, 0),
+        Field::ZoneHour => scaled(east_s / 3600, 0),
+        Field::ZoneMinute => scaled(east_s % 3600 / 60, 0),
         Field::DayOfWeek => scaled(weekday(days), 0),
         Field::IsoDayOfWeek => scaled((weekday(days) + 6) % 7 + 1, 0),
         Field::DayOfYear => scaled(day_of_year(days), 0),
@@ -216,7 +219,7 @@ fn of_time(field: Field, args: &[Datum]) -> Result<Option<Datum>, SqlError> {
         }
         Field::Epoch if is_date => scaled(days * 86_400 + EPOCH_S, 0),
         Field::Epoch => {
-            Decimal::from_i128_with_scale(i128::from(us) + i128::from(EPOCH_S) * 1_000_000, 6)
+            Decimal::from_i128_with_scale(i128::from(instant) + i128::from(EPOCH_S) * 1_000_000, 6)
         }
     };
     Ok(Some(Datum::Numeric(value)))
@@ -264,7 +267,7 @@ fn of_interval(field: Field, args: &[Datum]) -> Result<Option<Datum>, SqlError> 
     Ok(Some(Datum::Numeric(value)))
 }
 
-fn date_part(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn date_part(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let name = text_at(args, 0)?;
     let known = Field::of_name(name);
     // A date is a timestamp at midnight here, so that it has hours.
@@ -278,6 +281,10 @@ fn date_part(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
             return Ok(Datum::Float8(infinity));
         }
         if field == Field::Julian && !is_infinite(*us) {
+            let us = match time {
+                Datum::TimestampTz(us) => scope.session.zone().local(us),
+                _ => *us,
+            };
             let part = us.rem_euclid(DAY_US) as f64 / DAY_US as f64;
             return Ok(Datum::Float8(julian(us.div_euclid(DAY_US)) as f64 + part));
         }
@@ -300,6 +307,6 @@ fn date_part(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
             _ => {}
         }
     }
-    let exact = field(&[args[0].clone(), time])?;
+    let exact = field(&[args[0].clone(), time], scope)?;
     Ok(exact.as_f64().map_or(Datum::Null, Datum::Float8))
 }

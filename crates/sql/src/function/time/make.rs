@@ -3,8 +3,9 @@
 use super::super::of::*;
 use super::super::{Function, float_at, text_at, whole_at};
 use super::arith::day_of_parts;
+use crate::datetime::zone::Named;
 use crate::datetime::{
-    self, DAY_US, EPOCH_S, date_in_range, timestamp_in_range, timestamp_overflow,
+    self, DAY_US, EPOCH_S, date_in_range, instant_of, timestamp_in_range, timestamp_overflow,
 };
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -24,14 +25,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
         "make_timestamptz",
         &[INT4, INT4, INT4, INT4, INT4, FLOAT8],
         A_TIMESTAMPTZ,
-        |args, _| timestamp(args).map(Datum::TimestampTz),
-    ),
+        |args, scope| instant_of(timestamp(args)?, scope.session.zone()).map(Datum::TimestampTz),
+    )
+    .of_zone(),
     Function::new(
         "make_timestamptz",
         &[INT4, INT4, INT4, INT4, INT4, FLOAT8, TEXT],
         A_TIMESTAMPTZ,
         make_timestamptz_at,
-    ),
+    )
+    .of_zone(),
     Function::new(
         "make_interval",
         &[INT4, INT4, INT4, INT4, INT4, INT4, FLOAT8],
@@ -89,12 +92,22 @@ fn timestamp(args: &[Datum]) -> Result<i64, SqlError> {
 }
 
 fn make_timestamptz_at(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let us = timestamp(args)?;
+    let us = i128::from(timestamp(args)?);
     let zone = text_at(args, 6)?;
-    let offset_s = datetime::zone_offset_s(zone)
-        .filter(|_| !zone.is_empty())
-        .ok_or_else(|| SqlError::unsupported(format!("the time zone \"{zone}\"")))?;
-    timestamp_in_range(i128::from(us) - i128::from(offset_s) * 1_000_000)
+    if zone.starts_with(|c: char| c.is_ascii_digit()) {
+        let message = format!("invalid input syntax for type numeric time zone: \"{zone}\"");
+        return Err(SqlError::new(state::INVALID_PARAMETER, message)
+            .hint("Numeric time zones must have \"-\" or \"+\" as first character."));
+    }
+    let east_s = match datetime::offset_from_text(zone) {
+        Some(Ok(east_s)) => east_s,
+        Some(Err(())) => {
+            let message = format!("numeric time zone \"{zone}\" out of range");
+            return Err(SqlError::new(state::INVALID_PARAMETER, message));
+        }
+        None => Named::find(zone)?.east_s_of_local(us),
+    };
+    timestamp_in_range(us - i128::from(east_s) * 1_000_000)
         .map(Datum::TimestampTz)
         .ok_or_else(timestamp_overflow)
 }

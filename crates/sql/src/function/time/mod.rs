@@ -7,7 +7,7 @@ mod make;
 mod trunc;
 mod zone;
 
-pub(crate) use arith::shifted;
+pub(crate) use arith::{shifted, shifted_in};
 
 use super::{Function, wrong_type};
 use crate::datetime;

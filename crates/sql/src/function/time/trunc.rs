@@ -3,9 +3,10 @@
 use super::super::of::*;
 use super::super::{Function, text_at, wrong_type};
 use super::fields::{Field, decade, unknown, unsupported};
-use super::{interval_at, like, micros_at, zone};
+use super::{interval_at, like, micros_at};
 use crate::datetime::civil::{date_of, monday};
-use crate::datetime::{Civil, DAY_US, is_infinite, timestamp_in_range, timestamp_overflow};
+use crate::datetime::zone::Named;
+use crate::datetime::{Civil, DAY_US, Zone, is_infinite, timestamp_in_range, timestamp_overflow};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -13,8 +14,11 @@ use crate::interval::{HOUR_US, Interval, MINUTE_US, SECOND_US, out_of_range};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("date_trunc", &[TEXT, TIMESTAMP], A_TIMESTAMP, date_trunc),
-    Function::new("date_trunc", &[TEXT, TIMESTAMPTZ], A_TIMESTAMPTZ, date_trunc),
-    Function::new("date_trunc", &[TEXT, TIMESTAMPTZ, TEXT], A_TIMESTAMPTZ, date_trunc_at),
+    Function::new("date_trunc", &[TEXT, TIMESTAMPTZ], A_TIMESTAMPTZ, |args, scope| {
+        date_trunc_in(args, scope.session.zone())
+    })
+    .of_zone(),
+    Function::new("date_trunc", &[TEXT, TIMESTAMPTZ, TEXT], A_TIMESTAMPTZ, date_trunc_at).of_zone(),
     Function::new("date_trunc", &[TEXT, INTERVAL], AN_INTERVAL, interval_trunc),
     Function::new("date_bin", &[INTERVAL, TIMESTAMP, TIMESTAMP], A_TIMESTAMP, date_bin),
     Function::new("date_bin", &[INTERVAL, TIMESTAMPTZ, TIMESTAMPTZ], A_TIMESTAMPTZ, date_bin),
@@ -66,16 +70,29 @@ fn date_trunc(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(like(&args[1], cut(us, field_of(text_at(args, 0)?, &args[1])?)?))
 }
 
-/// `date_trunc` in a zone.
-fn date_trunc_at(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let (us, offset_us) = (micros_at(args, 1)?, zone::offset_us(text_at(args, 2)?)?);
+/// Cuts off an instant in the local time of a zone.
+fn date_trunc_in(args: &[Datum], zone: &Zone) -> Result<Datum, SqlError> {
+    let us = micros_at(args, 1)?;
     if is_infinite(us) {
         return Ok(args[1].clone());
     }
     let field = field_of(text_at(args, 0)?, &args[1])?;
-    let there = timestamp_in_range(i128::from(us + offset_us)).ok_or_else(timestamp_overflow)?;
-    let at = i128::from(cut(there, field)? - offset_us);
-    timestamp_in_range(at).map(Datum::TimestampTz).ok_or_else(timestamp_overflow)
+    let there = cut(zone.local(us), field)?;
+    let at = match field >= Field::Day {
+        true => zone.instant(there.into()),
+        // The offset within a day stays as it is.
+        false => timestamp_in_range(i128::from(there) - i128::from(zone.east_s(us)) * 1_000_000),
+    };
+    at.map(Datum::TimestampTz).ok_or_else(timestamp_overflow)
+}
+
+/// `date_trunc` in a zone that is named.
+fn date_trunc_at(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let zone = match Named::find(text_at(args, 2)?)? {
+        Named::Offset { east_s, .. } => Zone::of_offset(east_s),
+        Named::Abbreviation(_, zone) | Named::Zone(zone) => zone,
+    };
+    date_trunc_in(args, &zone)
 }
 
 fn interval_trunc(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {

@@ -7,34 +7,34 @@ mod times;
 
 use super::of::*;
 use super::{Function, text_at};
-use crate::datetime::{DAY_US, date_in_range, timestamp_in_range, timestamp_overflow};
+use crate::datetime::{DAY_US, date_in_range, timestamp_overflow};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("to_char", &[TIMESTAMP, TEXT], A_TEXT, to_char).stable(),
-    Function::new("to_char", &[TIMESTAMPTZ, TEXT], A_TEXT, to_char).stable(),
+    Function::new("to_char", &[TIMESTAMPTZ, TEXT], A_TEXT, to_char).of_zone(),
     Function::new("to_char", &[INTERVAL, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[NUMERIC, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[INT4, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[INT8, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[FLOAT8, TEXT], A_TEXT, to_char).stable(),
-    Function::new("to_timestamp", &[TEXT, TEXT], A_TIMESTAMPTZ, |args, _| {
+    Function::new("to_timestamp", &[TEXT, TEXT], A_TIMESTAMPTZ, |args, scope| {
         let (days, within) = read::read(text_at(args, 0)?, text_at(args, 1)?)?;
-        timestamp_in_range(i128::from(days) * i128::from(DAY_US) + i128::from(within))
-            .map(Datum::TimestampTz)
-            .ok_or_else(timestamp_overflow)
+        let local = i128::from(days) * i128::from(DAY_US) + i128::from(within);
+        let zone = scope.session.zone();
+        zone.instant(local).map(Datum::TimestampTz).ok_or_else(timestamp_overflow)
     })
-    .stable(),
+    .of_zone(),
     Function::new("to_date", &[TEXT, TEXT], A_DATE, to_date),
 ];
 
-fn to_char(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+fn to_char(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let template = text_at(args, 1)?;
     match &args[0] {
         Datum::Timestamp(_) | Datum::TimestampTz(_) | Datum::Interval(_) => {
-            times::to_char(&args[0], template)
+            times::to_char(&args[0], template, scope.session.zone())
         }
         number => numbers::to_char(number, template),
     }

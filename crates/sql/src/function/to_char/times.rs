@@ -3,7 +3,8 @@
 use super::ordinal;
 use super::template::{Case, Key, Node, nodes};
 use crate::datetime::civil::{day_of_year, days_of, iso_week, julian, weekday};
-use crate::datetime::{Civil, DAY_US, is_infinite};
+use crate::datetime::zone::At;
+use crate::datetime::{Civil, DAY_US, Zone, is_infinite};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interrupt;
@@ -35,19 +36,24 @@ struct Shown {
     /// Days since 2000, for what only a date has.
     days: i64,
     is_interval: bool,
-    is_zoned: bool,
+    /// The offset of an instant.
+    at: Option<At>,
 }
 
 impl Shown {
-    fn of(time: &Datum) -> Option<Shown> {
+    fn of(time: &Datum, zone: &Zone) -> Option<Shown> {
         Some(match time {
             Datum::Timestamp(us) | Datum::TimestampTz(us) if is_infinite(*us) => return None,
-            Datum::Timestamp(us) | Datum::TimestampTz(us) => Shown {
+            Datum::Timestamp(us) => Shown {
                 civil: Civil::of(*us),
                 days: us.div_euclid(DAY_US),
                 is_interval: false,
-                is_zoned: matches!(time, Datum::TimestampTz(_)),
+                at: None,
             },
+            Datum::TimestampTz(us) => {
+                let local = zone.local(*us);
+                Shown { at: Some(zone.at(*us)), ..Shown::of(&Datum::Timestamp(local), zone)? }
+            }
             Datum::Interval(Interval { months, days, micros }) => {
                 let civil = Civil {
                     year: i64::from(months / 12),
@@ -58,7 +64,7 @@ impl Shown {
                     second: micros / 1_000_000 % 60,
                     micros: micros % 1_000_000,
                 };
-                Shown { civil, days: 0, is_interval: true, is_zoned: false }
+                Shown { civil, days: 0, is_interval: true, at: None }
             }
             _ => return None,
         })
@@ -76,8 +82,8 @@ impl Shown {
 }
 
 /// Renders a time by a template; NULL for infinity and for an empty template.
-pub(super) fn to_char(time: &Datum, template: &str) -> Result<Datum, SqlError> {
-    let Some(shown) = Shown::of(time).filter(|_| !template.is_empty()) else {
+pub(super) fn to_char(time: &Datum, template: &str, zone: &Zone) -> Result<Datum, SqlError> {
+    let Some(shown) = Shown::of(time, zone).filter(|_| !template.is_empty()) else {
         return Ok(Datum::Null);
     };
     let mut out = String::new();
@@ -213,11 +219,24 @@ fn write(
             word(ROMAN[at as usize], 4, bare)
         }
         Key::Julian => julian(shown.days).to_string(),
-        Key::Zone if shown.is_zoned => cased("UTC", case),
-        Key::Zone => String::new(),
-        Key::Offset if bare => "+0".into(),
-        Key::Offset | Key::ZoneHour => "+00".into(),
-        Key::ZoneMinute => "00".into(),
+        Key::Zone => match (&shown.at, case) {
+            (None, _) => String::new(),
+            (Some(at), Case::Lower) => at.abbreviation.to_lowercase(),
+            (Some(at), _) => at.abbreviation.clone(),
+        },
+        Key::Offset | Key::ZoneHour | Key::ZoneMinute => {
+            let east_s = shown.at.as_ref().map_or(0, |at| at.east_s);
+            let (sign, size) = (if east_s < 0 { '-' } else { '+' }, east_s.unsigned_abs());
+            let (hours, minutes) = (size / 3600, size / 60 % 60);
+            match key {
+                Key::ZoneMinute => format!("{minutes:02}"),
+                Key::Offset if size % 3600 > 0 => {
+                    format!("{sign}{}:{minutes:02}", padded(hours.into(), bare, 2))
+                }
+                Key::Offset => format!("{sign}{}", padded(hours.into(), bare, 2)),
+                _ => format!("{sign}{hours:02}"),
+            }
+        }
         Key::WeekOfYear => number((day_of_year(shown.days) - 1) / 7 + 1, 2),
         Key::WeekOfMonth => ((day - 1) / 7 + 1).to_string(),
         Key::YearWithComma => {

@@ -252,7 +252,7 @@ fn may_fail(expr: &Expr) -> bool {
     expr.walk(&mut |part| {
         may |= match part {
             Expr::Arith(op, ..) => matches!(op, Arith::Div | Arith::Mod),
-            Expr::Cast(_, _, explicit) => *explicit,
+            Expr::Cast(_, _, how) => how.explicit,
             Expr::Call(..) | Expr::Case { .. } => true,
             _ => false,
         };
