@@ -7,9 +7,8 @@ use crate::interval::Interval;
 use crate::limits;
 use crate::memory;
 use crate::number;
+use crate::numeric::Numeric;
 use crate::types::Type;
-use rust_decimal::RoundingStrategy;
-use rust_decimal::prelude::ToPrimitive;
 use std::sync::Arc;
 
 /// How a cast converts.
@@ -184,11 +183,23 @@ pub(crate) fn cast(
                 number::integer(ty, rounded as i128)?
             }
             Datum::Numeric(n) => {
-                let whole = n.round_dp_with_strategy(0, RoundingStrategy::MidpointAwayFromZero);
-                number::integer(ty, whole.to_i128().ok_or_else(|| number::overflow(ty))?)?
+                if n.finite().is_none() {
+                    let what = if n == Numeric::NaN { "NaN" } else { "infinity" };
+                    let message = format!("cannot convert {what} to {}", ty.name());
+                    return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+                }
+                number::integer(ty, n.to_whole().ok_or_else(|| number::overflow(ty))?)?
             }
             other => number::integer(ty, other.as_i64().ok_or_else(|| cannot(&other))?.into())?,
         },
+        (Datum::Numeric(n), Type::Float8) => {
+            let x = n.to_f64();
+            if n.finite().is_some() && (x.is_infinite() || (x == 0.0 && !n.is_zero())) {
+                let message = format!("\"{n}\" is out of range for type double precision");
+                return Err(SqlError::new(state::OUT_OF_RANGE, message));
+            }
+            Datum::Float8(x)
+        }
         (number, Type::Float8) => Datum::Float8(number.as_f64().ok_or_else(|| cannot(&number))?),
         (
             number @ (Datum::Float8(_)
@@ -198,21 +209,11 @@ pub(crate) fn cast(
             | Datum::Int8(_)),
             Type::Numeric(limit),
         ) => {
-            let n = number::to_decimal(&number)?;
-            let Some((precision, scale)) = limit else { return Ok(Datum::Numeric(n)) };
-            let mut n =
-                n.round_dp_with_strategy(scale.into(), RoundingStrategy::MidpointAwayFromZero);
-            n.rescale(scale.into());
-            let bound = 10i128.checked_pow(precision.into());
-            if n.scale() != u32::from(scale)
-                || bound.is_some_and(|bound| n.mantissa().abs() >= bound)
-            {
-                return Err(SqlError::new(state::OUT_OF_RANGE, "numeric field overflow").detail(format!(
-                    "A field with precision {precision}, scale {scale} must round to an absolute value less than 10^{}.",
-                    i32::from(precision) - i32::from(scale)
-                )));
-            }
-            Datum::Numeric(n)
+            let n = number::to_numeric(&number)?.into_owned();
+            Datum::Numeric(match limit {
+                Some((precision, scale)) => n.limited(precision, scale)?,
+                None => n,
+            })
         }
         (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(datetime::midnight(days)?),
         (Datum::Date(days), Type::TimestampTz) => {

@@ -5,9 +5,9 @@ use crate::enumeration::EnumValue;
 use crate::interval::Interval;
 use crate::json::Jsonb;
 use crate::network::Network;
+use crate::numeric::Numeric;
 use crate::types::{Object, Type};
 use bytes::Bytes;
-use rust_decimal::Decimal;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -32,7 +32,7 @@ pub enum Datum {
     /// `double precision`
     Float8(f64),
     /// `numeric`
-    Numeric(Decimal),
+    Numeric(Numeric),
     /// Text of any kind.
     Text(Arc<str>),
     /// `bytea`
@@ -74,7 +74,7 @@ impl PartialEq for Datum {
             (Int8(a), Int8(b)) | (Timestamp(a), Timestamp(b)) => a == b,
             (Time(a), Time(b)) | (TimestampTz(a), TimestampTz(b)) => a == b,
             (Float8(a), Float8(b)) => a.to_bits() == b.to_bits(),
-            (Numeric(a), Numeric(b)) => a.serialize() == b.serialize(),
+            (Numeric(a), Numeric(b)) => a == b,
             (Text(a), Text(b)) => a == b,
             (Bytes(a), Bytes(b)) => a == b,
             (Uuid(a), Uuid(b)) => a == b,
@@ -172,11 +172,11 @@ impl Datum {
             (Array(a), Array(b)) => a.order(b),
             (Object(a, _), Object(b, _)) => a.cmp(b),
             (Enum(a), Enum(b)) => a.place().cmp(b.place()),
-            (Numeric(a), Numeric(b)) => a.cmp(b),
+            (Numeric(a), Numeric(b)) => a.order(b),
             (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
             (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),
-            (Numeric(a), b) => a.cmp(&Decimal::from(b.as_i64().unwrap_or(0))),
-            (a, Numeric(b)) => Decimal::from(a.as_i64().unwrap_or(0)).cmp(b),
+            (Numeric(a), b) => a.order(&b.as_i64().unwrap_or(0).into()),
+            (a, Numeric(b)) => self::Numeric::from(a.as_i64().unwrap_or(0)).order(b),
             (a, b) => a.as_i64().cmp(&b.as_i64()),
         }
     }
@@ -185,9 +185,7 @@ impl Datum {
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Datum::Float8(x) => Some(*x),
-            // The nearest float, which the decimal library's own conversion may miss by the last
-            // bit.
-            Datum::Numeric(n) => n.to_string().parse().ok(),
+            Datum::Numeric(n) => Some(n.to_f64()),
             other => other.as_i64().map(|n| n as f64),
         }
     }

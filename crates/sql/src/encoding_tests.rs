@@ -12,7 +12,6 @@ use crate::system;
 use crate::types::Type;
 use crate::{key, kv, parse, row};
 use proptest::prelude::*;
-use rust_decimal::Decimal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
@@ -63,13 +62,7 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
         Type::Float8 => prop_oneof![any::<f64>(), Just(0.0), Just(-0.0), Just(f64::NAN)]
             .prop_map(Datum::Float8)
             .boxed(),
-        Type::Numeric(_) => {
-            (prop_oneof![-(1i128 << 96) + 1..1i128 << 96, -2000i128..2000], 0u32..29)
-                .prop_map(|(mantissa, scale)| {
-                    Datum::Numeric(Decimal::from_i128_with_scale(mantissa, scale))
-                })
-                .boxed()
-        }
+        Type::Numeric(_) => crate::numeric::tests::any_numeric().prop_map(Datum::Numeric).boxed(),
         Type::Bytea => {
             proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 0..9)
                 .prop_map(|bytes| Datum::Bytes(bytes.into()))

@@ -6,11 +6,10 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
 use crate::network::Network;
+use crate::numeric::Numeric;
 use crate::types::Type;
 use bytes::Bytes;
-use rust_decimal::Decimal;
 
-const NUMERIC_NEGATIVE: u16 = 0x4000;
 const JSONB_VERSION: u8 = 1;
 
 impl Datum {
@@ -29,7 +28,7 @@ impl Datum {
             Datum::Int4(n) => out.extend(n.to_be_bytes()),
             Datum::Int8(n) => out.extend(n.to_be_bytes()),
             Datum::Float8(x) => out.extend(x.to_be_bytes()),
-            Datum::Numeric(n) => write_numeric(*n, out),
+            Datum::Numeric(n) => n.write_binary(out),
             Datum::Text(text) => {
                 out.extend(text.as_bytes());
                 if let Type::Char(n) = ty {
@@ -84,7 +83,7 @@ impl Datum {
                 Datum::Float8(f32::from_be_bytes(fixed(ty, bytes)?).into())
             }
             Type::Float8 => Datum::Float8(f64::from_be_bytes(fixed(ty, bytes)?)),
-            Type::Numeric(_) => Datum::Numeric(read_numeric(bytes)?),
+            Type::Numeric(_) => Datum::Numeric(Numeric::from_binary(bytes)?),
             Type::Text | Type::Varchar(_) => Datum::text(text(bytes)?),
             Type::Char(_) => Datum::text(text(bytes)?.trim_end_matches(' ')),
             Type::Inet | Type::Cidr => {
@@ -220,75 +219,4 @@ fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
 
 fn incorrect(ty: Type) -> SqlError {
     SqlError::new(state::BAD_BINARY, format!("incorrect binary data format for type {}", ty.name()))
-}
-
-/// Writes groups of four decimal digits: count, weight of the first, sign, decimal places, groups.
-fn write_numeric(n: Decimal, out: &mut Vec<u8>) {
-    let scale = n.scale();
-    let padding = (4 - scale % 4) % 4;
-    // A mantissa has 96 bits and three digits of padding: 128 bits hold it.
-    let mut rest = n.mantissa().unsigned_abs() * 10u128.pow(padding);
-    let mut groups: Vec<u16> = Vec::new();
-    while rest > 0 {
-        groups.push((rest % 10_000) as u16);
-        rest /= 10_000;
-    }
-    let mut weight = groups.len() as i32 - (scale + padding) as i32 / 4 - 1;
-    groups.reverse();
-    while groups.last() == Some(&0) {
-        groups.pop();
-    }
-    if groups.is_empty() {
-        weight = 0;
-    }
-    let negative = n.is_sign_negative() && !n.is_zero();
-    out.extend((groups.len() as u16).to_be_bytes());
-    out.extend((weight as i16).to_be_bytes());
-    out.extend((if negative { NUMERIC_NEGATIVE } else { 0 }).to_be_bytes());
-    out.extend((scale as u16).to_be_bytes());
-    for group in groups {
-        out.extend(group.to_be_bytes());
-    }
-}
-
-fn read_numeric(bytes: &[u8]) -> Result<Decimal, SqlError> {
-    let bad = || incorrect(Type::Numeric(None));
-    let too_large = || SqlError::new(state::OUT_OF_RANGE, "value overflows numeric format");
-    let word = |at: usize| {
-        bytes
-            .get(at * 2..at * 2 + 2)
-            .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
-            .ok_or_else(bad)
-    };
-    let (count, weight, sign, scale) =
-        (word(0)? as usize, word(1)? as i16, word(2)?, u32::from(word(3)?));
-    if bytes.len() != 8 + count * 2 || (sign != 0 && sign != NUMERIC_NEGATIVE) {
-        return Err(if sign == 0xC000 { too_large() } else { bad() });
-    }
-    let mut mantissa: i128 = 0;
-    for group in 0..count {
-        let digits = word(4 + group)?;
-        if digits > 9999 {
-            return Err(bad());
-        }
-        mantissa = mantissa
-            .checked_mul(10_000)
-            .and_then(|m| m.checked_add(digits.into()))
-            .ok_or_else(too_large)?;
-    }
-    // The value is mantissa * 10^exponent.
-    let exponent = 4 * (i32::from(weight) + 1 - count as i32);
-    let shift = exponent + scale as i32;
-    let mantissa = if mantissa == 0 {
-        0
-    } else if shift >= 0 {
-        10i128
-            .checked_pow(shift as u32)
-            .and_then(|power| mantissa.checked_mul(power))
-            .ok_or_else(too_large)?
-    } else {
-        mantissa / 10i128.checked_pow(shift.unsigned_abs()).ok_or_else(too_large)?
-    };
-    let signed = if sign == NUMERIC_NEGATIVE { -mantissa } else { mantissa };
-    Decimal::try_from_i128_with_scale(signed, scale).map_err(|_| too_large())
 }

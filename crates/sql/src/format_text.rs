@@ -8,9 +8,9 @@ use crate::interval::Interval;
 use crate::json::{self, Jsonb};
 use crate::network::Network;
 use crate::number;
+use crate::numeric::Numeric;
 use crate::types::Type;
 use bytes::Bytes;
-use rust_decimal::Decimal;
 use std::fmt::Write;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -117,13 +117,7 @@ impl Datum {
                 }
                 Datum::Float8(x)
             }
-            Type::Numeric(_) => Datum::Numeric(decimal(trimmed).ok_or_else(|| {
-                if trimmed.len() > 28 && trimmed.parse::<f64>().is_ok() {
-                    out_of_range_text(text, ty)
-                } else {
-                    bad()
-                }
-            })?),
+            Type::Numeric(_) => Datum::Numeric(Numeric::from_text(text)?),
             Type::Text | Type::Varchar(_) => Datum::text(text),
             Type::Char(_) => Datum::text(text.trim_end_matches(' ')),
             Type::Bytea => Datum::Bytes(bytea(text).ok_or_else(bad)?),
@@ -166,15 +160,6 @@ fn out_of_range_text(text: &str, ty: Type) -> SqlError {
         state::OUT_OF_RANGE,
         format!("value \"{text}\" is out of range for type {}", ty.name()),
     )
-}
-
-pub(crate) fn decimal(text: &str) -> Option<Decimal> {
-    let text = text.strip_prefix('+').unwrap_or(text);
-    if text.contains(['e', 'E']) {
-        Decimal::from_scientific(text).ok()
-    } else {
-        Decimal::from_str_exact(text).ok()
-    }
 }
 
 /// Writes the shortest digits that read back as the same float, with an exponent where PostgreSQL

@@ -10,7 +10,7 @@
 //!   integer   20 + length of the magnitude (1F - length when negative), then its bytes;
 //!             days, microseconds and object ids, too
 //!   float     30 + 8 bytes, flipped so that they compare like the numbers
-//!   numeric   34 + 16 bytes of the whole part, 12 bytes of 28 digits behind the point
+//!   numeric   31 to 38 + digits (see `numeric::key`), perhaps FF and more digits
 //!   text      40 + bytes, 00 escaped as 00 FF, ended by 00 01 (bytea: 42)
 //!   uuid      44 + 16 bytes
 //!   interval  46 + 10 bytes of the length in microseconds, a month as 30 days
@@ -27,15 +27,14 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
 use crate::network::Network;
+use crate::numeric;
 use crate::types::Type;
 use bytes::Bytes;
-use rust_decimal::Decimal;
 
 const FALSE: u8 = 0x08;
 const TRUE: u8 = 0x09;
 const INTEGER_ZERO: u8 = 0x20;
 const FLOAT: u8 = 0x30;
-const DECIMAL: u8 = 0x34;
 const TEXT: u8 = 0x40;
 const BYTES: u8 = 0x42;
 const UUID: u8 = 0x44;
@@ -53,6 +52,7 @@ const NULL: u8 = 0xF0;
 pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
     let from = out.len();
     match datum {
+        Datum::Numeric(n) => return n.write_key(descending, out),
         Datum::Null => out.push(NULL),
         Datum::Bool(b) => out.push(if *b { TRUE } else { FALSE }),
         Datum::Int2(n) => write_integer((*n).into(), out),
@@ -64,7 +64,6 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.push(FLOAT);
             out.extend(float_bits(*x).to_be_bytes());
         }
-        Datum::Numeric(n) => write_decimal(*n, out),
         Datum::Text(text) => {
             out.push(TEXT);
             write_escaped(text.as_bytes(), out);
@@ -119,17 +118,6 @@ fn float_bits(x: f64) -> u64 {
         (if x == 0.0 { 0.0 } else { x }).to_bits()
     };
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-}
-
-/// Writes the whole part (96 bits and the sign), then the fraction as 28 digits: equal numbers of
-/// different scale have one key.
-fn write_decimal(n: Decimal, out: &mut Vec<u8>) {
-    let whole = n.floor();
-    let fraction = (n - whole).normalize();
-    out.push(DECIMAL);
-    out.extend((whole.mantissa() / 10i128.pow(whole.scale()) + (1 << 100)).to_be_bytes());
-    let digits = fraction.mantissa() * 10i128.pow(28 - fraction.scale());
-    out.extend(&digits.to_be_bytes()[4..]);
 }
 
 /// Writes the length, above zero: equal intervals of different parts have one key.
@@ -224,7 +212,10 @@ impl<'a> Reader<'a> {
         let length = match tag {
             NULL | TRUE | FALSE => 0,
             FLOAT => 8,
-            DECIMAL => 28,
+            numeric::NEGATIVE_INFINITY..=numeric::NAN => {
+                let rest = self.bytes.get(self.at..).unwrap_or_default();
+                numeric::skip(tag, rest, descending, in_array)?
+            }
             UUID => 16,
             INET_4 => 4 + 1 + 4,
             INET_6 => 16 + 1 + 16,
@@ -304,7 +295,14 @@ const fn integer_length(tag: u8) -> usize {
     }
 }
 
-/// Returns the first key after every key with this prefix; `None` if there is none.
+/// Appends what ends all keys that begin with values: no value begins with this byte, and the rest
+/// of a long numeric, which does, belongs to another value.
+pub(crate) fn end(values: &mut Vec<u8>) {
+    values.push(0xFF);
+}
+
+/// Returns the first key after every key with this prefix; `None` if there is none. Behind values,
+/// [`end`] is the end.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();

@@ -6,7 +6,7 @@ use crate::error::{SqlError, state};
 use crate::system;
 use crate::types::{Object, Type};
 use sqlparser::ast::{self, DataType, Spanned};
-use std::fmt;
+use std::fmt::{self, Display};
 
 /// Folds a name as PostgreSQL does: lower case unless quoted.
 pub(crate) fn fold(ident: &ast::Ident) -> String {
@@ -217,14 +217,15 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
                 ExactNumberInfo::Precision(precision) => (*precision, 0),
                 ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
             };
-            if !(1..=28).contains(&precision) || !(0..=precision as i64).contains(&scale) {
-                let message = format!(
-                    "NUMERIC precision {precision}, scale {scale} must be between 1 and 28"
-                );
-                return Err(SqlError::new(state::INVALID_PARAMETER, message)
-                    .detail("At most 28 digits are kept."));
+            let out_of_bounds = |what: &str, value: &dyn Display, bounds: &str| {
+                let message = format!("NUMERIC {what} {value} must be between {bounds}");
+                Err(SqlError::new(state::INVALID_PARAMETER, message))
+            };
+            match (precision, scale) {
+                (1..=1000, -1000..=1000) => Type::Numeric(Some((precision as u16, scale as i16))),
+                (1..=1000, _) => return out_of_bounds("scale", &scale, "-1000 and 1000"),
+                _ => return out_of_bounds("precision", &precision, "1 and 1000"),
             }
-            Type::Numeric(Some((precision as u16, scale as u16)))
         }
         DataType::Text => Type::Text,
         DataType::Varchar(n) | DataType::CharacterVarying(n) | DataType::CharVarying(n) => {

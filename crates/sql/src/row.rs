@@ -13,9 +13,9 @@ use crate::interval::Interval;
 use crate::json::Jsonb;
 use crate::key;
 use crate::network::Network;
+use crate::numeric::{MOST_SCALE, Stored};
 use crate::types::Type;
 use bytes::Bytes;
-use rust_decimal::Decimal;
 
 const VERSION: u8 = 1;
 
@@ -139,10 +139,7 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
             write_signed((*n).into(), out)
         }
         Datum::Float8(x) => out.extend(x.to_le_bytes()),
-        Datum::Numeric(n) => {
-            out.push(n.scale() as u8);
-            write_signed(n.mantissa(), out);
-        }
+        Datum::Numeric(n) => write_numeric(&Stored::of(n), out),
         Datum::Text(text) => write_bytes(text.as_bytes(), out),
         Datum::Bytes(bytes) => write_bytes(bytes, out),
         Datum::Uuid(id) => out.extend(id.as_bytes()),
@@ -158,6 +155,21 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         // No column of a stored table has such a type.
         Datum::Object(oid, _) => write_signed((*oid).into(), out),
         Datum::Enum(value) => write_bytes(value.place(), out),
+    }
+}
+
+fn write_numeric(stored: &Stored, out: &mut Vec<u8>) {
+    match stored {
+        Stored::Small(first, digits) => {
+            out.push(*first);
+            write_signed(*digits, out);
+        }
+        Stored::Large(first, scale, digits) => {
+            out.push(*first);
+            write_varint((*scale).into(), out);
+            write_bytes(digits, out);
+        }
+        Stored::Other(first) => out.push(*first),
     }
 }
 
@@ -258,10 +270,7 @@ impl<'a> Source<'a> {
             Type::Float8 => _ = self.take(8)?,
             Type::Uuid => _ = self.take(16)?,
             Type::Inet | Type::Cidr => _ = self.network()?,
-            Type::Numeric(_) => {
-                self.take(1)?;
-                self.varint()?;
-            }
+            Type::Numeric(_) => _ = self.numeric()?,
             Type::Interval => {
                 for _ in 0..3 {
                     self.varint()?;
@@ -280,6 +289,22 @@ impl<'a> Source<'a> {
             _ => _ = self.varint()?,
         }
         Ok(())
+    }
+
+    fn numeric(&mut self) -> Result<Stored, SqlError> {
+        let wrong = || SqlError::corrupted("a numeric in a row is of a later release");
+        Ok(match Stored::begun(self.byte()?).ok_or_else(wrong)? {
+            Stored::Small(first, _) => Stored::Small(first, self.signed()?),
+            Stored::Large(first, ..) => {
+                let scale = u32::try_from(self.varint()?).ok();
+                let scale = scale.filter(|scale| *scale <= MOST_SCALE);
+                let wrong = || SqlError::corrupted("a numeric in a row has too large a scale");
+                let scale = scale.ok_or_else(wrong)?;
+                let length = self.length()?;
+                Stored::Large(first, scale, self.take(length)?.to_vec())
+            }
+            other => other,
+        })
     }
 
     /// Reads the length of a network's prefix, and an address.
@@ -339,12 +364,8 @@ impl<'a> Source<'a> {
                 Datum::Float8(f64::from_le_bytes(bits))
             }
             Type::Numeric(_) => {
-                let scale = self.byte()?;
-                let mantissa = self.signed()?;
-                let n = Decimal::try_from_i128_with_scale(mantissa, scale.into());
-                Datum::Numeric(
-                    n.map_err(|_| SqlError::corrupted("a numeric in a row is too large"))?,
-                )
+                let wrong = |_| SqlError::corrupted("a numeric in a row is too large");
+                Datum::Numeric(self.numeric()?.value().map_err(wrong)?)
             }
             Type::Text | Type::Varchar(_) | Type::Char(_) => Datum::text(self.text()?),
             Type::Inet | Type::Cidr => {

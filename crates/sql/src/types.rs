@@ -16,8 +16,8 @@ pub enum Type {
     Int8,
     /// `double precision`
     Float8,
-    /// `numeric`, perhaps with (precision, scale). At most 28 digits are kept.
-    Numeric(Option<(u16, u16)>),
+    /// `numeric`, perhaps with (precision, scale)
+    Numeric(Option<(u16, i16)>),
     /// `text`
     Text,
     /// `character varying`, perhaps with a limit in characters
@@ -270,7 +270,9 @@ impl Type {
             (Some(Type::Varchar(_)), n) => Type::Varchar(Some(n as u32 - 4)),
             (Some(Type::Char(_)), n) => Type::Char(n as u32 - 4),
             (Some(Type::Numeric(_)), n) => {
-                Type::Numeric(Some((((n - 4) >> 16) as u16, (n - 4) as u16)))
+                // The scale has eleven bits.
+                let scale = (((n - 4) & 0x7FF) ^ 0x400) - 0x400;
+                Type::Numeric(Some((((n - 4) >> 16) as u16, scale as i16)))
             }
             (Some(ty), _) => ty,
         })
@@ -325,7 +327,7 @@ impl Type {
             Type::Varchar(Some(n)) => n as i32 + 4,
             Type::Char(n) if n > 0 => n as i32 + 4,
             Type::Numeric(Some((precision, scale))) => {
-                (((precision as i32) << 16) | scale as i32) + 4
+                (((precision as i32) << 16) | (scale as i32 & 0x7FF)) + 4
             }
             Type::Array(element) => element.modifier,
             _ => -1,

@@ -390,7 +390,7 @@ impl Span {
             values.dedup_by(|a, b| a.order(b).is_eq());
             let made = out.len().saturating_add(prefixes.len().saturating_mul(values.len()));
             if (prefixes.len() > 1 || !out.is_empty()) && made > MOST_SPANS {
-                let whole = prefixes.iter().map(|prefix| Target::Range(kv::prefix_range(prefix)));
+                let whole = prefixes.iter().map(|prefix| Target::Range(beginning_with(prefix)));
                 out.extend(whole);
                 return Ok(());
             }
@@ -422,11 +422,11 @@ impl Span {
             return Ok(Some(if unique && self.is_whole(parts.len()) {
                 Target::Point(kv::to_key(prefix))
             } else {
-                Target::Range(kv::prefix_range(&prefix))
+                Target::Range(beginning_with(&prefix))
             }));
         }
         if !self.is_bounded() {
-            return Ok(Some(Target::Range(kv::prefix_range(&prefix))));
+            return Ok(Some(Target::Range(beginning_with(&prefix))));
         }
         let descending = parts[self.equal.len()].descending;
         let bound =
@@ -463,6 +463,14 @@ impl Span {
     }
 }
 
-fn after(prefix: &[u8]) -> Vec<u8> {
-    key::after_prefix(prefix).expect("invariant: a storage's prefix has a byte below 255")
+/// Returns the end of all keys that begin with values.
+fn after(values: &[u8]) -> Vec<u8> {
+    let mut end = values.to_vec();
+    key::end(&mut end);
+    end
+}
+
+/// Returns the range of all keys that begin with values.
+fn beginning_with(values: &[u8]) -> KeyRange {
+    kv::range(values.to_vec(), Some(after(values)))
 }

@@ -13,7 +13,6 @@ use crate::interval::Interval;
 use crate::memory::{Held, behind};
 use crate::number;
 use crate::types::Type;
-use rust_decimal::Decimal;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("count", &[Param::Any], AN_INT8, count),
@@ -75,12 +74,15 @@ fn sum(ty: Type) -> Box<dyn Accumulator> {
 }
 
 impl Accumulator for Sum {
-    fn add(&mut self, args: &[Datum], _: &mut Held) -> Result<(), SqlError> {
+    fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
         let [value] = args else { return Ok(()) };
-        self.sum = Some(match self.sum.take() {
+        let before = self.sum.as_ref().map_or(0, behind);
+        let sum = match self.sum.take() {
             None => cast::cast(value.clone(), self.ty, false, Local::utc())?,
             Some(sum) => number::arith(Arith::Add, self.ty, &sum, value)?,
-        });
+        };
+        held.add(behind(&sum).saturating_sub(before))?;
+        self.sum = Some(sum);
         Ok(())
     }
 
@@ -107,8 +109,7 @@ impl Accumulator for Average {
 
     fn value(&self) -> Result<Datum, SqlError> {
         let Some(sum) = &self.sum.sum else { return Ok(Datum::Null) };
-        let quotient = number::divide(number::to_decimal(sum)?, Decimal::from(self.count))?;
-        Ok(Datum::Numeric(quotient))
+        number::to_numeric(sum)?.over(&self.count.into()).map(Datum::Numeric)
     }
 }
 

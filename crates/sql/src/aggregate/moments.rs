@@ -1,8 +1,7 @@
 //! Variances and standard deviations; the average of floats.
 //!
-//! Whole numbers and numerics are summed exactly: `variance = (n Σx² - (Σx)²) / (n (n - 1))`, with
-//! PostgreSQL's scale of the quotient. Floats follow the method of Youngs and Cramer, as in
-//! PostgreSQL, so that the results agree in their last digits.
+//! Whole numbers and numerics are summed exactly. Floats follow the method of Youngs and Cramer, as
+//! in PostgreSQL, so that the results agree in their last digits.
 
 use super::{Accumulator, Function};
 use crate::datum::Datum;
@@ -10,9 +9,8 @@ use crate::error::SqlError;
 use crate::function::of::*;
 use crate::memory::Held;
 use crate::number;
+use crate::numeric::Moments;
 use crate::types::Type;
-use num_bigint::{BigInt, Sign};
-use rust_decimal::Decimal;
 
 /// The rows of one function: of whole numbers and numerics, and of floats.
 macro_rules! rows {
@@ -41,111 +39,32 @@ pub(super) const FUNCTIONS: &[Function] = rows!(
     "stddev" true true
 );
 
-/// The least number of significant digits of a quotient.
-const SIGNIFICANT_DIGITS: i64 = 16;
-/// The largest scale of a numeric.
-const LARGEST_SCALE: u32 = 28;
-
-/// The exact sums of numbers and of their squares.
+/// The exact variance of numbers.
 struct Exact {
     /// True for an estimate from a sample: division by n - 1.
     sample: bool,
     /// True for the square root.
     root: bool,
-    count: i64,
-    /// The number of decimals of the sum; the squares have twice as many.
-    scale: u32,
-    sum: BigInt,
-    squares: BigInt,
-}
-
-fn power_of_ten(exponent: u32) -> BigInt {
-    BigInt::from(10).pow(exponent)
+    moments: Moments,
 }
 
 impl Exact {
     fn of(sample: bool, root: bool) -> Exact {
-        Exact { sample, root, count: 0, scale: 0, sum: BigInt::ZERO, squares: BigInt::ZERO }
+        Exact { sample, root, moments: Moments::none() }
     }
-
-    /// Returns the quotient of the sums, and its scale.
-    fn quotient(&self) -> (BigInt, u32) {
-        let count = BigInt::from(self.count);
-        let above = &count * &self.squares - &self.sum * &self.sum;
-        let below = &count * BigInt::from(self.count - i64::from(self.sample));
-        let places = self.scale * 2;
-        if above.sign() != Sign::Plus {
-            return (BigInt::ZERO, 0);
-        }
-        let ((weight_a, first_a), (weight_b, first_b)) =
-            (weight(&above, places), weight(&below, 0));
-        let quotient_weight = weight_a - weight_b - i64::from(first_a <= first_b);
-        let scale = (SIGNIFICANT_DIGITS - quotient_weight * 4).max(places.into()).clamp(0, 1000);
-        let scale = scale as u32;
-        let (above, below) = (above * power_of_ten(scale), below * power_of_ten(places));
-        (rounded(&above, &below), scale)
-    }
-}
-
-/// Divides numbers above zero; half is rounded up.
-fn rounded(above: &BigInt, below: &BigInt) -> BigInt {
-    (above * 2 + below) / (below * 2)
-}
-
-/// Returns the weight of the first group of four digits, and that group.
-fn weight(n: &BigInt, places: u32) -> (i64, u32) {
-    let padding = (4 - places % 4) % 4;
-    let digits = (n * power_of_ten(padding)).to_string();
-    let first = match digits.len() % 4 {
-        0 => 4,
-        length => length,
-    };
-    let groups = digits.len().div_ceil(4) as i64;
-    (groups - 1 - i64::from((places + padding) / 4), digits[..first].parse().unwrap_or(0))
-}
-
-/// Returns a numeric, with fewer decimals if there is no room for all.
-fn numeric(mantissa: BigInt, scale: u32) -> Result<Datum, SqlError> {
-    for kept in (0..=scale.min(LARGEST_SCALE)).rev() {
-        let fitting = rounded(&mantissa, &power_of_ten(scale - kept));
-        if let Ok(mantissa) = i128::try_from(&fitting)
-            && let Ok(n) = Decimal::try_from_i128_with_scale(mantissa, kept)
-        {
-            return Ok(Datum::Numeric(n));
-        }
-    }
-    Err(number::overflow(Type::Numeric(None)))
 }
 
 impl Accumulator for Exact {
-    fn add(&mut self, args: &[Datum], _: &mut Held) -> Result<(), SqlError> {
+    fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
         let [value] = args else { return Ok(()) };
-        let value = number::to_decimal(value)?;
-        if value.scale() > self.scale {
-            let more = value.scale() - self.scale;
-            self.sum *= power_of_ten(more);
-            self.squares *= power_of_ten(more * 2);
-            self.scale = value.scale();
-        }
-        let value = BigInt::from(value.mantissa()) * power_of_ten(self.scale - value.scale());
-        self.count += 1;
-        self.squares += &value * &value;
-        self.sum += value;
-        Ok(())
+        let before = self.moments.behind();
+        self.moments.add(&*number::to_numeric(value)?);
+        held.add(self.moments.behind().saturating_sub(before))
     }
 
     fn value(&self) -> Result<Datum, SqlError> {
-        if self.count <= i64::from(self.sample) {
-            return Ok(Datum::Null);
-        }
-        let (variance, scale) = self.quotient();
-        if !self.root {
-            return numeric(variance, scale);
-        }
-        let square = variance * power_of_ten(scale);
-        let root = square.sqrt();
-        let up = &square - &root * &root > root;
-        numeric(root + i32::from(up), scale)
+        let variance = self.moments.variance(self.sample, self.root)?;
+        Ok(variance.map_or(Datum::Null, Datum::Numeric))
     }
 }
 

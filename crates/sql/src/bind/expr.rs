@@ -15,7 +15,6 @@ use crate::interrupt;
 use crate::interval::{Fields, Interval};
 use crate::logical::ColumnId;
 use crate::names;
-use crate::number;
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 
@@ -147,18 +146,7 @@ impl Binder {
                     Typed::of(Expr::Const(Datum::Int8(n)), Type::Int8)
                 } else {
                     let ty = Type::Numeric(None);
-                    match (Datum::from_text(ty, digits), digits.parse::<f64>()) {
-                        (Ok(datum), _) => Typed::of(Expr::Const(datum), ty),
-                        (Err(_), Ok(_)) if number::is_written_zero(digits) => {
-                            Typed::of(Expr::Const(Datum::from_text(ty, "0")?), ty)
-                        }
-                        (Err(_), Ok(0.0)) => return Err(number::underflow()),
-                        // Beyond what a numeric holds here, but written like a float: 1e300.
-                        (Err(_), Ok(float)) if float.is_finite() && digits.contains(['e', 'E']) => {
-                            Typed::of(Expr::Const(Datum::Float8(float)), Type::Float8)
-                        }
-                        (Err(error), _) => return Err(error),
-                    }
+                    Typed::of(Expr::Const(Datum::from_text(ty, digits)?), ty)
                 }
             }
             Value::SingleQuotedString(text)

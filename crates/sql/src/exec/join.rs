@@ -12,6 +12,7 @@ use crate::expr::{Expr, Scope};
 use crate::interval::Interval;
 use crate::key;
 use crate::memory::weight;
+use crate::numeric::Decimal;
 use crate::physical::{self, How, Kind, Node, Op};
 use meridian_txn::Future;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -134,7 +135,9 @@ fn key_of(exprs: &[Expr], row: &[Datum], scope: &Scope<'_>) -> Result<Option<Vec
 fn write_exactly(datum: &Datum, out: &mut Vec<u8>) {
     key::write(datum, false, out);
     match datum {
-        Datum::Numeric(n) => out.push(n.scale() as u8),
+        Datum::Numeric(n) => {
+            out.extend(n.finite().map_or(0, Decimal::scale).to_be_bytes());
+        }
         Datum::Float8(x) => out.extend(x.to_bits().to_be_bytes()),
         Datum::Interval(Interval { months, days, micros }) => {
             out.extend(months.to_be_bytes());

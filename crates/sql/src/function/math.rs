@@ -1,17 +1,15 @@
 //! Functions of numbers.
 //!
-//! Those of numerics are computed as numerics, with PostgreSQL's scales: at least sixteen
-//! significant digits.
+//! Those of numerics are in `numeric`.
 
 use super::of::*;
-use super::{Function, decimal_at, float_at, whole_at, wrong_type};
+use super::{Function, float_at, numeric_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Scope};
 use crate::number;
+use crate::numeric::{self, Numeric};
 use crate::types::Type;
-use rust_decimal::prelude::ToPrimitive;
-use rust_decimal::{Decimal, MathematicalOps, RoundingStrategy};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("abs", &[INT2], AN_INT2, abs),
@@ -65,11 +63,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("log", &[NUMERIC], A_NUMERIC, log_of_base),
     Function::new("log10", &[NUMERIC], A_NUMERIC, log_of_base),
     Function::new("log", &[NUMERIC, NUMERIC], A_NUMERIC, log_of_base),
+    Function::new("width_bucket", &[NUMERIC, NUMERIC, NUMERIC, INT4], AN_INT4, numeric_bucket),
     Function::new("width_bucket", &[FLOAT8, FLOAT8, FLOAT8, INT4], AN_INT4, bucket),
     Function::new("lcm", &[INT4, INT4], AN_INT4, lcm),
     Function::new("lcm", &[INT8, INT8], AN_INT8, lcm),
     Function::new("gcd", &[INT4, INT4], AN_INT4, gcd),
     Function::new("gcd", &[INT8, INT8], AN_INT8, gcd),
+    Function::new("lcm", &[NUMERIC, NUMERIC], A_NUMERIC, |args, _| {
+        numeric_at(args, 0)?.lcm(numeric_at(args, 1)?).map(Datum::Numeric)
+    }),
+    Function::new("gcd", &[NUMERIC, NUMERIC], A_NUMERIC, |args, _| {
+        numeric_at(args, 0)?.gcd(numeric_at(args, 1)?).map(Datum::Numeric)
+    }),
     Function::new("pi", &[], A_FLOAT8, |_, _| Ok(Datum::Float8(std::f64::consts::PI))),
     Function::new("&", &[INT4, INT4], AN_INT4, and),
     Function::new("&", &[INT8, INT8], AN_INT8, and),
@@ -93,20 +98,6 @@ pub(super) fn finite(x: f64) -> Result<Datum, SqlError> {
     }
 }
 
-fn overflow() -> SqlError {
-    number::overflow(Type::Numeric(None))
-}
-
-/// Returns a numeric with as many decimal places as PostgreSQL gives a value of about
-/// `10^weight`, and no fewer than `least`.
-fn scaled(n: Decimal, weight: f64, least: u32) -> Result<Datum, SqlError> {
-    let places = (16.0 - weight.trunc()).clamp(0.0, 28.0) as u32;
-    let places = places.max(least);
-    let mut n = n.round_dp_with_strategy(places, RoundingStrategy::MidpointAwayFromZero);
-    n.rescale(places);
-    Ok(Datum::Numeric(n))
-}
-
 fn abs(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     match &args[0] {
         Datum::Float8(x) => Ok(Datum::Float8(x.abs())),
@@ -123,62 +114,41 @@ fn integer_like(of: &Datum, n: i128) -> Result<Datum, SqlError> {
 fn negate(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     match &args[0] {
         Datum::Float8(x) => Ok(Datum::Float8(-x)),
-        // There is no negative zero.
-        Datum::Numeric(n) if n.is_zero() => Ok(Datum::Numeric(n.abs())),
-        Datum::Numeric(n) => Ok(Datum::Numeric(-*n)),
+        Datum::Numeric(n) => Ok(Datum::Numeric(n.negated())),
         n => integer_like(n, -i128::from(whole_at(args, 0)?)),
     }
 }
 
 fn ceil(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(match &args[0] {
-        Datum::Float8(x) => Datum::Float8(x.ceil()),
-        // There is no negative zero.
-        _ => match decimal_at(args, 0)?.ceil() {
-            zero if zero.is_zero() => Datum::Numeric(zero.abs()),
-            n => Datum::Numeric(n),
-        },
-    })
+    match &args[0] {
+        Datum::Float8(x) => Ok(Datum::Float8(x.ceil())),
+        _ => numeric_at(args, 0)?.ceil().map(Datum::Numeric),
+    }
 }
 
 fn floor(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(match &args[0] {
-        Datum::Float8(x) => Datum::Float8(x.floor()),
-        _ => Datum::Numeric(decimal_at(args, 0)?.floor()),
-    })
+    match &args[0] {
+        Datum::Float8(x) => Ok(Datum::Float8(x.floor())),
+        _ => numeric_at(args, 0)?.floor().map(Datum::Numeric),
+    }
 }
 
-/// Rounds to decimal places, or to tens, hundreds and so on for a negative number.
-fn rounded(args: &[Datum], strategy: RoundingStrategy) -> Result<Datum, SqlError> {
-    let n = decimal_at(args, 0)?;
-    let places = if args.len() > 1 { whole_at(args, 1)? } else { 0 };
-    if places < 0 {
-        if places < -28 {
-            return Ok(Datum::Numeric(Decimal::ZERO));
-        }
-        let unit = Decimal::from_i128_with_scale(10i128.pow(places.unsigned_abs() as u32), 0);
-        let units = (n / unit).round_dp_with_strategy(0, strategy);
-        return units.checked_mul(unit).map(Datum::Numeric).ok_or_else(overflow);
-    }
-    let places = places.min(28) as u32;
-    let mut n = n.round_dp_with_strategy(places, strategy);
-    if args.len() > 1 {
-        n.rescale(places);
-    }
-    Ok(Datum::Numeric(n))
+/// The decimal places of the second argument, or none.
+fn places(args: &[Datum]) -> Result<i64, SqlError> {
+    if args.len() > 1 { whole_at(args, 1) } else { Ok(0) }
 }
 
 fn round(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     match &args[0] {
         Datum::Float8(x) => Ok(Datum::Float8(x.round_ties_even())),
-        _ => rounded(args, RoundingStrategy::MidpointAwayFromZero),
+        _ => numeric_at(args, 0)?.round(places(args)?).map(Datum::Numeric),
     }
 }
 
 fn trunc(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     match &args[0] {
         Datum::Float8(x) => Ok(Datum::Float8(x.trunc())),
-        _ => rounded(args, RoundingStrategy::ToZero),
+        _ => Ok(Datum::Numeric(numeric_at(args, 0)?.truncated(places(args)?))),
     }
 }
 
@@ -186,32 +156,22 @@ fn sign(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(match &args[0] {
         Datum::Float8(x) if *x == 0.0 || x.is_nan() => Datum::Float8(*x),
         Datum::Float8(x) => Datum::Float8(x.signum()),
-        _ => {
-            let n = decimal_at(args, 0)?;
-            let sign = i64::from(!n.is_zero()) * if n.is_sign_negative() { -1 } else { 1 };
-            Datum::Numeric(Decimal::from(sign))
-        }
+        _ => match numeric_at(args, 0)? {
+            Numeric::NaN => Datum::Numeric(Numeric::NaN),
+            n => Datum::Numeric(Numeric::from(n.sign() as i64)),
+        },
     })
 }
 
 fn sqrt(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let negative = || {
-        let message = "cannot take square root of a negative number";
-        SqlError::new(state::INVALID_ARGUMENT, message)
-    };
-    if let Datum::Float8(x) = args[0] {
-        return if x < 0.0 { Err(negative()) } else { Ok(Datum::Float8(x.sqrt())) };
+    match args[0] {
+        Datum::Float8(x) if x < 0.0 => {
+            let message = "cannot take square root of a negative number";
+            Err(SqlError::new(state::INVALID_ARGUMENT, message))
+        }
+        Datum::Float8(x) => Ok(Datum::Float8(x.sqrt())),
+        _ => numeric_at(args, 0)?.sqrt().map(Datum::Numeric),
     }
-    let n = decimal_at(args, 0)?;
-    let root = n.sqrt().ok_or_else(negative)?;
-    // The weight in groups of four digits decides.
-    let groups = (log10_of(n) / 4.0).floor();
-    scaled(root, (groups + 1.0) * 2.0 - 1.0, n.scale())
-}
-
-/// The decimal logarithm of a positive number, nearly; 0 for zero.
-fn log10_of(n: Decimal) -> f64 {
-    n.to_f64().filter(|x| *x > 0.0).map_or(0.0, f64::log10)
 }
 
 fn exp(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -222,10 +182,7 @@ fn exp(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
             false => finite(x.exp()),
         };
     }
-    let n = decimal_at(args, 0)?;
-    let value = n.checked_exp().ok_or_else(overflow)?;
-    let weight = n.to_f64().unwrap_or(0.0) * std::f64::consts::LOG10_E;
-    scaled(value, weight, n.scale())
+    numeric_at(args, 0)?.exp().map(Datum::Numeric)
 }
 
 fn of_logarithm(is_positive: bool, is_zero: bool) -> Result<(), SqlError> {
@@ -242,11 +199,7 @@ fn ln(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         of_logarithm(x > 0.0 || x.is_nan(), x == 0.0)?;
         return Ok(Datum::Float8(x.ln()));
     }
-    let n = decimal_at(args, 0)?;
-    of_logarithm(n.is_sign_positive(), n.is_zero())?;
-    let value = n.checked_ln().ok_or_else(overflow)?;
-    let weight = if value.is_zero() { 0.0 } else { log10_of(value.abs()) };
-    scaled(value, weight, n.scale())
+    numeric_at(args, 0)?.ln().map(Datum::Numeric)
 }
 
 fn log10(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -278,23 +231,7 @@ fn power(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
             false => finite(value),
         };
     }
-    let (base, exponent) = (decimal_at(args, 0)?, decimal_at(args, 1)?);
-    if base.is_zero() && exponent.is_sign_negative() && !exponent.is_zero() {
-        return Err(of_zero());
-    }
-    if base.is_sign_negative() && !base.is_zero() && !exponent.fract().is_zero() {
-        return Err(of_negative());
-    }
-    if let Some(whole) = exponent.fract().is_zero().then(|| exponent.to_i64()).flatten() {
-        return scaled(base.checked_powi(whole).ok_or_else(overflow)?, 0.0, base.scale());
-    }
-    let value = base.checked_powd(exponent).ok_or_else(overflow)?;
-    // By a logarithm of eight digits, which decides about powers of ten.
-    let ln = log10_of(base) * std::f64::consts::LN_10;
-    let places = 10f64.powf(8.0 - ln.abs().max(1e-20).log10().floor());
-    let rounded = |x: f64| (x * places).round() / places;
-    let weight = rounded(rounded(ln) * exponent.to_f64().unwrap_or(0.0)) / std::f64::consts::LN_10;
-    scaled(value, weight, base.scale().max(exponent.scale()))
+    numeric_at(args, 0)?.power(numeric_at(args, 1)?).map(Datum::Numeric)
 }
 
 fn modulo(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -304,72 +241,81 @@ fn modulo(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 /// The whole part of a quotient.
 fn div(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let (a, b) = (decimal_at(args, 0)?, decimal_at(args, 1)?);
-    if b.is_zero() {
-        return Err(number::by_zero());
-    }
-    a.checked_div(b).map(|n| Datum::Numeric(n.trunc())).ok_or_else(overflow)
+    numeric_at(args, 0)?.whole_quotient(numeric_at(args, 1)?).map(Datum::Numeric)
 }
 
 /// The logarithm of the last argument, for the base of the first one, or for ten.
 fn log_of_base(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let n = decimal_at(args, args.len() - 1)?;
-    let base = if args.len() > 1 { decimal_at(args, 0)? } else { Decimal::TEN };
-    for value in [base, n] {
-        of_logarithm(value.is_sign_positive(), value.is_zero())?;
-    }
-    let of = |n: Decimal| n.checked_ln().ok_or_else(overflow);
-    let below = of(base)?;
-    if below.is_zero() {
-        return Err(SqlError::new(state::DIVISION_BY_ZERO, "division by zero"));
-    }
-    let value = match args.len() {
-        1 => n.checked_log10().ok_or_else(overflow)?,
-        _ => of(n)?.checked_div(below).ok_or_else(overflow)?,
-    };
-    let weight = if value.is_zero() { 0.0 } else { log10_of(value.abs()) };
-    scaled(value, weight, n.scale().max(base.scale()))
+    let ten = Numeric::from(10);
+    let base = if args.len() > 1 { numeric_at(args, 0)? } else { &ten };
+    numeric_at(args, args.len() - 1)?.log(base).map(Datum::Numeric)
 }
 
 fn factorial(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let n = whole_at(args, 0)?;
-    if n < 0 {
-        let message = "factorial of a negative number is undefined";
-        return Err(SqlError::new(state::OUT_OF_RANGE, message));
-    }
-    let product = (2..=n).try_fold(Decimal::ONE, |product, n| product.checked_mul(n.into()));
-    product.map(Datum::Numeric).ok_or_else(overflow)
+    numeric::factorial(whole_at(args, 0)?).map(Datum::Numeric)
+}
+
+/// A scale; NULL where there is none.
+fn scale_of(n: &Numeric) -> Datum {
+    n.finite().map_or(Datum::Null, |n| Datum::Int4(n.scale() as i32))
 }
 
 fn scale(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(Datum::Int4(decimal_at(args, 0)?.scale() as i32))
+    numeric_at(args, 0).map(scale_of)
 }
 
 fn least_scale(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(Datum::Int4(decimal_at(args, 0)?.normalize().scale() as i32))
+    Ok(scale_of(&numeric_at(args, 0)?.trim_scale()))
 }
 
 fn trim_scale(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(Datum::Numeric(decimal_at(args, 0)?.normalize()))
+    Ok(Datum::Numeric(numeric_at(args, 0)?.trim_scale()))
+}
+
+/// Fails for bounds between which there are no buckets.
+fn check_buckets(count: i64, unknown: bool, infinite: bool, equal: bool) -> Result<(), SqlError> {
+    let message = match () {
+        () if count <= 0 => "count must be greater than zero",
+        () if unknown => "operand, lower bound, and upper bound cannot be NaN",
+        () if infinite => "lower and upper bounds must be finite",
+        () if equal => "lower bound cannot equal upper bound",
+        () => return Ok(()),
+    };
+    Err(SqlError::new("2201G", message))
+}
+
+/// The number of the bucket, among equal ones between two bounds, that a numeric is in.
+fn numeric_bucket(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (x, low, high) = (numeric_at(args, 0)?, numeric_at(args, 1)?, numeric_at(args, 2)?);
+    let count = whole_at(args, 3)?;
+    let unknown = [x, low, high].contains(&&Numeric::NaN);
+    let infinite = low.finite().is_none() || high.finite().is_none();
+    check_buckets(count, unknown, infinite, low.order(high).is_eq())?;
+    // The bounds may descend.
+    let (from_low, to_high) = match low.order(high).is_lt() {
+        true => (x.order(low), x.order(high)),
+        false => (low.order(x), high.order(x)),
+    };
+    let bucket = if from_low.is_lt() {
+        0
+    } else if to_high.is_ge() {
+        count as i128 + 1
+    } else {
+        let distance = x.minus(low)?.abs().times(&count.into())?;
+        let part = distance.over(&high.minus(low)?.abs())?;
+        let before = part.floor()?.to_whole().unwrap_or(0);
+        (before + 1).min(count.into())
+    };
+    number::integer(Type::Int4, bucket)
 }
 
 /// The number of the bucket, among equal ones between two bounds, that a value is in.
 fn bucket(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let (x, low, high) = (float_at(args, 0)?, float_at(args, 1)?, float_at(args, 2)?);
     let count = whole_at(args, 3)?;
-    let wrong = |message: &str| Err(SqlError::new("2201G", message));
-    if count <= 0 {
-        return wrong("count must be greater than zero");
-    }
-    if x.is_nan() || low.is_nan() || high.is_nan() {
-        return wrong("operand, lower bound, and upper bound cannot be NaN");
-    }
-    if low.is_infinite() || high.is_infinite() {
-        return wrong("lower and upper bounds must be finite");
-    }
-    if low == high {
-        return wrong("lower bound cannot equal upper bound");
-    }
+    let unknown = x.is_nan() || low.is_nan() || high.is_nan();
+    let infinite = low.is_infinite() || high.is_infinite();
+    check_buckets(count, unknown, infinite, low == high)?;
     let part = (x - low) / (high - low);
     let bucket = match part {
         part if part < 0.0 => 0,

@@ -38,10 +38,10 @@ use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::numeric::Numeric;
 use crate::sleep::Sleep;
 use crate::system::Catalog;
 use crate::types::Type;
-use rust_decimal::Decimal;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
@@ -239,8 +239,8 @@ impl Function {
         matches!(self.kernel, Kernel::Catalog(_))
     }
 
-    /// True if its value follows from its arguments alone, and is not larger than these: planning
-    /// may compute it.
+    /// True if its value follows from its arguments alone, and is not larger than these or a
+    /// number: planning may compute it.
     pub(crate) fn is_small(&self) -> bool {
         let is_small = match self.result {
             Out::Of(ty) => ty.length() > 0 || ty.is_number(),
@@ -394,9 +394,9 @@ fn float_at(args: &[Datum], at: usize) -> Result<f64, SqlError> {
     }
 }
 
-fn decimal_at(args: &[Datum], at: usize) -> Result<Decimal, SqlError> {
+fn numeric_at(args: &[Datum], at: usize) -> Result<&Numeric, SqlError> {
     match args.get(at) {
-        Some(Datum::Numeric(n)) => Ok(*n),
+        Some(Datum::Numeric(n)) => Ok(n),
         _ => Err(wrong_type()),
     }
 }

@@ -2,14 +2,14 @@
 
 use super::of::*;
 use super::time::{shifted, shifted_in};
-use super::{Function, Out, Param, Rows, array_at, decimal_at, whole_at, wrong_type};
+use super::{Function, Out, Param, Rows, array_at, numeric_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::interval::Interval;
 use crate::number;
+use crate::numeric::Numeric;
 use crate::types::{Object, Type};
-use rust_decimal::Decimal;
 
 const A_CLASS: Out = Out::Of(Type::Object(Object::Class));
 
@@ -80,14 +80,25 @@ fn options(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
 
 /// The numerics from a first to a last one.
 fn numerics(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
-    let (first, last) = (decimal_at(args, 0)?, decimal_at(args, 1)?);
-    let step = if args.len() > 2 { decimal_at(args, 2)? } else { Decimal::ONE };
+    for (n, what) in args.iter().zip(["start value", "stop value", "step size"]) {
+        let n = match n {
+            Datum::Numeric(n) if n.finite().is_none() => n,
+            _ => continue,
+        };
+        let kind = if *n == Numeric::NaN { "NaN" } else { "infinity" };
+        let message = format!("{what} cannot be {kind}");
+        return Err(SqlError::new(state::INVALID_PARAMETER, message));
+    }
+    let (first, last) = (numeric_at(args, 0)?, numeric_at(args, 1)?.clone());
+    let step = if args.len() > 2 { numeric_at(args, 2)?.clone() } else { Numeric::from(1) };
     if step.is_zero() {
         return Err(no_step());
     }
-    let is_in = move |n: &Decimal| if step.is_sign_positive() { *n <= last } else { *n >= last };
-    let next = move |n: &Decimal| n.checked_add(step);
-    let series = std::iter::successors(Some(first), next).take_while(is_in);
+    let end = step.sign();
+    let is_in = move |n: &Numeric| n.order(&last) != end;
+    // The series ends where numbers do.
+    let next = move |n: &Numeric| n.plus(&step).ok();
+    let series = std::iter::successors(Some(first.clone()), next).take_while(is_in);
     Ok(Box::new(series.map(|n| Ok(vec![Datum::Numeric(n)]))))
 }
 

@@ -1,16 +1,11 @@
 //! Numbers of `jsonb`: decimal digits of any length, as PostgreSQL's `numeric` shows them.
 
-use crate::error::{SqlError, state};
-
-/// The digits that PostgreSQL's `numeric` has before the point.
-const MOST_WHOLE: i64 = 131_072;
-/// The digits that it has behind the point.
-const MOST_FRACTION: i64 = 16_383;
+use crate::error::SqlError;
+use crate::numeric::{MOST_SCALE, MOST_WHOLE, overflow};
 
 /// Appends a number of JSON without an exponent: `-1.50e1` is `-15.0`. Fails with 22003 if it has
 /// more digits than a `numeric` may have.
 pub(super) fn write_plain(text: &str, out: &mut Vec<u8>) -> Result<(), SqlError> {
-    let overflow = || SqlError::new(state::OUT_OF_RANGE, "value overflows numeric format");
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -26,7 +21,7 @@ pub(super) fn write_plain(text: &str, out: &mut Vec<u8>) -> Result<(), SqlError>
     };
     let scale = (fraction.len() as i64 - exponent).max(0);
     let point = whole.len() as i64 + exponent;
-    if scale > MOST_FRACTION || (!is_zero && point > MOST_WHOLE) {
+    if scale > MOST_SCALE.into() || (!is_zero && point > MOST_WHOLE) {
         return Err(overflow());
     }
     if !is_zero {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::datum::Datum;
+use crate::numeric::Numeric;
 use proptest::prelude::*;
 
 fn jsonb(text: &str) -> Jsonb {
@@ -139,9 +140,9 @@ fn any_json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
         any::<bool>().prop_map(|b| b.to_string()),
-        (any::<i16>(), 0u32..4, -5i32..6).prop_map(|(n, scale, exponent)| format!(
+        (any::<i16>(), 0u16..4, -5i32..6).prop_map(|(n, scale, exponent)| format!(
             "{}e{exponent}",
-            rust_decimal::Decimal::new(n.into(), scale)
+            Numeric::of(n.into(), scale)
         )),
         string(),
     ];

@@ -15,7 +15,11 @@ use crate::datum::Datum;
 use crate::expr::Expr;
 use crate::index;
 use crate::logical::Rel;
+use crate::memory;
 use crate::number;
+
+/// The size up to which a plan keeps a value that it has computed, in bytes.
+const LARGEST_KEPT_BYTES: usize = 4 << 10;
 
 /// Folds the expressions of a plan without subqueries in expressions.
 pub(super) fn fold(rel: Rel) -> Rel {
@@ -96,6 +100,11 @@ fn fold_junction(expr: &mut Expr) {
     }
 }
 
+/// True if a plan may keep a value that is computed: a power has many digits.
+fn is_kept(value: &Datum) -> bool {
+    memory::behind(value) <= LARGEST_KEPT_BYTES
+}
+
 /// Returns the value of an expression, if it is the same for every row and no error.
 fn value(expr: &Expr) -> Option<Datum> {
     let constant = |part: &Expr| match part {
@@ -113,7 +122,8 @@ fn value(expr: &Expr) -> Option<Datum> {
             Some(Datum::Null)
         }
         Expr::Arith(op, ty, sides) => {
-            number::arith(*op, *ty, &constant(&sides.0)?, &constant(&sides.1)?).ok()
+            let value = number::arith(*op, *ty, &constant(&sides.0)?, &constant(&sides.1)?);
+            value.ok().filter(is_kept)
         }
         Expr::Compare(op, sides) => {
             let (left, right) = (constant(&sides.0)?, constant(&sides.1)?);
@@ -135,7 +145,7 @@ fn value(expr: &Expr) -> Option<Datum> {
         }
         Expr::Call(function, args) if function.is_small() => {
             args.iter().map(constant).collect::<Option<Vec<_>>>()?;
-            index::eval(expr, &[]).ok()
+            index::eval(expr, &[]).ok().filter(is_kept)
         }
         Expr::IsBool(inner, ..) => {
             constant(inner)?;

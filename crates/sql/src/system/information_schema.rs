@@ -84,7 +84,8 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::Int8 => (Some(64), Some(2), Some(0)),
                 Type::Float8 => (Some(53), Some(2), None),
                 Type::Numeric(Some((precision, scale))) => {
-                    (Some(precision.into()), Some(10), Some(scale.into()))
+                    // PostgreSQL 15 shows the bits of a scale below zero.
+                    (Some(precision.into()), Some(10), Some(i32::from(scale) & 0x7FF))
                 }
                 Type::Numeric(None) => (None, Some(10), None),
                 _ => (None, None, None),

@@ -6,6 +6,7 @@ use crate::datum::{Datum, float_order};
 use crate::function;
 use crate::interval::Interval;
 use crate::number;
+use crate::numeric::Numeric;
 use std::ops::Range;
 
 /// The values of a frame's offsets.
@@ -187,11 +188,13 @@ pub(crate) fn in_range(
             float_order(*value, if sub { base - offset } else { base + offset })
         }
         (Datum::Numeric(value), Datum::Numeric(base), offset) => {
-            let Ok(offset) = number::to_decimal(offset) else { return false };
-            match if sub { base.checked_sub(offset) } else { base.checked_add(offset) } {
-                Some(limit) => value.cmp(&limit),
+            let Ok(offset) = number::to_numeric(offset) else { return false };
+            match if sub { base.minus(&offset) } else { base.plus(&offset) } {
+                // The distance of two infinite values is within an infinite offset.
+                Ok(Numeric::NaN) if *base != Numeric::NaN && *value != Numeric::NaN => return true,
+                Ok(limit) => value.order(&limit),
                 // The limit is beyond all values.
-                None => return sub != less,
+                Err(_) => return sub != less,
             }
         }
         (Datum::Interval(value), Datum::Interval(base), Datum::Interval(offset)) => {

@@ -11,6 +11,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::memory::{Held, weight};
+use crate::numeric::Numeric;
 use crate::physical::SortBy;
 use std::ops::Range;
 
@@ -29,7 +30,7 @@ impl Offsets {
             }
             let negative = match &value {
                 Datum::Float8(x) => x.is_nan() || *x < 0.0,
-                Datum::Numeric(n) => n.is_sign_negative() && !n.is_zero(),
+                Datum::Numeric(n) => *n == Numeric::NaN || n.sign().is_lt(),
                 Datum::Interval(interval) => interval.length() < 0,
                 other => other.as_i64().is_some_and(|n| n < 0),
             };

@@ -9,9 +9,8 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::interval::{HOUR_US, MINUTE_US, MONTH_DAYS};
-use crate::number;
+use crate::numeric::Numeric;
 use crate::types::Type;
-use rust_decimal::Decimal;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("extract", &[TEXT, DATE], A_NUMERIC, field),
@@ -125,8 +124,8 @@ pub(super) fn unsupported(name: &str, of: &Datum) -> SqlError {
 }
 
 /// Returns a numeric of a number of decimal places.
-fn scaled(n: i64, places: u32) -> Decimal {
-    Decimal::new(n, places)
+fn scaled(n: i64, places: u16) -> Numeric {
+    Numeric::of(n.into(), places)
 }
 
 /// Returns a year's decade, century or millennium; those before the first count down.
@@ -156,9 +155,12 @@ fn field(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
 
 /// Returns a field of a date or timestamp, `None` if it has none of this name.
 fn of_time(field: Field, args: &[Datum], zone: &Zone) -> Result<Option<Datum>, SqlError> {
-    let (is_date, infinite) = match args[1] {
-        Datum::Date(days) => (true, is_infinite_date(days)),
-        _ => (false, is_infinite(micros_at(args, 1)?)),
+    let (is_date, infinite, is_after) = match args[1] {
+        Datum::Date(days) => (true, is_infinite_date(days), days > 0),
+        _ => {
+            let us = micros_at(args, 1)?;
+            (false, is_infinite(us), us > 0)
+        }
     };
     let is_zoned = matches!(args[1], Datum::TimestampTz(_));
     if field.is_of_zone() && !is_zoned {
@@ -166,7 +168,10 @@ fn of_time(field: Field, args: &[Datum], zone: &Zone) -> Result<Option<Datum>, S
     }
     if infinite {
         return match field.is_unbounded() {
-            true => Err(SqlError::unsupported("infinity as a numeric")),
+            true => Ok(Some(Datum::Numeric(match is_after {
+                true => Numeric::Infinity,
+                false => Numeric::NegativeInfinity,
+            }))),
             false => Ok(Some(Datum::Null)),
         };
     }
@@ -208,19 +213,11 @@ fn of_time(field: Field, args: &[Datum], zone: &Zone) -> Result<Option<Datum>, S
         Field::IsoYear => scaled(counted(iso_week(days).0), 0),
         Field::Julian if is_date => scaled(julian(days), 0),
         Field::Julian => {
-            // Exactly, if 28 digits hold it.
-            let part = number::divide(Decimal::from(civil.within()), Decimal::from(DAY_US))?;
-            let whole = Decimal::from(julian(days));
-            match whole.checked_add(part) {
-                Some(sum) if sum - part == whole && !part.is_zero() => sum,
-                Some(sum) if part.is_zero() => sum.normalize(),
-                _ => return Err(SqlError::unsupported("so many digits of a Julian day")),
-            }
+            let part = Numeric::from(civil.within()).over(&DAY_US.into())?;
+            scaled(julian(days), 0).plus(&part)?
         }
         Field::Epoch if is_date => scaled(days * 86_400 + EPOCH_S, 0),
-        Field::Epoch => {
-            Decimal::from_i128_with_scale(i128::from(instant) + i128::from(EPOCH_S) * 1_000_000, 6)
-        }
+        Field::Epoch => Numeric::of(i128::from(instant) + i128::from(EPOCH_S) * 1_000_000, 6),
     };
     Ok(Some(Datum::Numeric(value)))
 }
@@ -260,7 +257,7 @@ fn of_interval(field: Field, args: &[Datum]) -> Result<Option<Datum>, SqlError> 
             // A year has 365.25 days.
             let quarters = years * 1461 + (months * MONTH_DAYS + i64::from(span.days)) * 4;
             let us = i128::from(quarters) * i128::from(DAY_US / 4) + i128::from(span.micros);
-            Decimal::from_i128_with_scale(us, 6)
+            Numeric::of(us, 6)
         }
         _ => return Ok(None),
     };

@@ -9,7 +9,6 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interrupt;
 use crate::number;
-use rust_decimal::RoundingStrategy;
 
 /// A part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,17 +198,13 @@ fn digits(value: &Datum, template: &mut Template) -> Result<(String, bool), SqlE
             Ok((format!("{:.*}", template.after, x.abs()), *x < 0.0))
         }
         other => {
-            let n = number::to_decimal(other)?;
-            let places = template.after.min(28) as u32;
-            let mut n = n.round_dp_with_strategy(places, RoundingStrategy::MidpointAwayFromZero);
-            n.rescale(places);
-            let mut text = n.abs().to_string();
-            let shown = n.scale() as usize;
-            if shown == 0 && template.after > 0 {
-                text.push('.');
-            }
-            text.extend(std::iter::repeat_n('0', template.after - shown));
-            Ok((text, n.is_sign_negative() && !n.is_zero()))
+            let n = number::to_numeric(other)?;
+            let shown = n.round(template.after as i64)?;
+            let mut text = shown.abs().to_string();
+            // Beyond the digits of any number.
+            let places = shown.finite().map_or(template.after, |n| n.scale() as usize);
+            text.extend(std::iter::repeat_n('0', template.after - places));
+            Ok((text, shown.sign().is_lt()))
         }
     }
 }
