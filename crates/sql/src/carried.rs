@@ -133,80 +133,130 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Cuts the strengths and the lists of names from clauses of locks.
-fn cut_locks(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while at + 1 < tokens.len() {
-        let starts = |words: &[&str]| {
-            let behind = tokens[at..].iter();
-            tokens.len() >= at + words.len()
-                && words.iter().zip(behind).all(|(word, token)| is_word(token, word))
-        };
-        let (carried, lock, length) = match () {
+/// A clause of locks in the tokens of a statement.
+struct Locks {
+    carried: Option<&'static str>,
+    /// UPDATE or SHARE.
+    lock: &'static str,
+    /// The names behind OF, each with its parts and the dots between them.
+    names: Vec<Vec<TokenWithSpan>>,
+    /// NOWAIT or SKIP LOCKED.
+    action: Vec<TokenWithSpan>,
+    /// The number of its tokens.
+    length: usize,
+}
+
+impl Locks {
+    /// Reads the clause that the tokens begin with.
+    fn read(tokens: &[TokenWithSpan]) -> Option<Locks> {
+        let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| is_word(token, word));
+        let starts = |words: &[&str]| words.iter().enumerate().all(|(at, word)| is(at, word));
+        let (carried, lock, mut length) = match () {
+            () if starts(&["for", "update"]) => (None, "update", 2),
+            () if starts(&["for", "share"]) => (None, "share", 2),
             () if starts(&["for", "no", "key", "update"]) => (Some(NO_KEY_UPDATE), "update", 4),
             () if starts(&["for", "key", "share"]) => (Some(KEY_SHARE), "share", 3),
-            () if starts(&["for", "update", "of"]) => (None, "update", 2),
-            () if starts(&["for", "share", "of"]) => (None, "share", 2),
-            () => {
-                at += 1;
-                continue;
-            }
+            () => return None,
         };
-        let span = tokens[at].span;
-        let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| is_word(token, word));
-        // The names: each with its parts and the dots between them.
-        let (mut end, mut names) = (at + length, Vec::new());
-        if is(end, "of") {
-            let mut first = end + 1;
+        let mut names = Vec::new();
+        if is(length, "of") {
             loop {
-                let length = tokens.iter().skip(first).take_while(|token| {
-                    matches!(token.token, Token::Word(_) | Token::Period)
-                        && !is_word(token, "nowait")
-                        && !is_word(token, "skip")
-                        && !is_word(token, "for")
-                        && !is_word(token, "limit")
-                        && !is_word(token, "offset")
-                        && !is_word(token, "fetch")
-                });
-                end = first + length.count();
-                names.push(tokens[first..end].to_vec());
-                let goes_on = tokens.get(end).is_some_and(|token| token.token == Token::Comma);
-                if !goes_on {
+                let name = name(&tokens[length + 1..]);
+                if name.is_empty() {
+                    return None;
+                }
+                length += 1 + name.len();
+                names.push(name.to_vec());
+                if tokens.get(length).is_none_or(|token| token.token != Token::Comma) {
                     break;
                 }
-                first = end + 1;
             }
         }
-        let action = match () {
-            () if is(end, "nowait") => 1,
-            () if is(end, "skip") && is(end + 1, "locked") => 2,
+        let words = match () {
+            () if is(length, "nowait") => 1,
+            () if is(length, "skip") && is(length + 1, "locked") => 2,
             () => 0,
         };
-        if names.iter().any(Vec::is_empty) || (carried.is_none() && names.len() < 2) {
-            // The parser knows it, or reports it.
-            at = end.max(at + 1);
-            continue;
-        }
-        let action = tokens[end..end + action].to_vec();
+        let action = tokens[length..length + words].to_vec();
+        Some(Locks { carried, lock, names, action, length: length + words })
+    }
+
+    /// Returns the clauses that the parser knows.
+    fn known(mut self, span: Span) -> Vec<TokenWithSpan> {
         let word = |word: &str| TokenWithSpan::new(Token::make_keyword(word), span);
-        let mut clauses = Vec::new();
-        if names.is_empty() {
-            names.push(Vec::new());
+        if self.names.is_empty() {
+            self.names.push(Vec::new());
         }
-        for name in names {
-            clauses.extend([word("for"), word(lock), word("of")]);
-            if let Some(carried) = carried {
+        let mut clauses = Vec::new();
+        for name in self.names {
+            clauses.extend([word("for"), word(self.lock)]);
+            if self.carried.is_some() || !name.is_empty() {
+                clauses.push(word("of"));
+            }
+            if let Some(carried) = self.carried {
                 clauses.push(carrier(carried.to_owned(), span));
                 if !name.is_empty() {
                     clauses.push(TokenWithSpan::new(Token::Period, span));
                 }
             }
             clauses.extend(name);
-            clauses.extend(action.iter().cloned());
+            clauses.extend(self.action.iter().cloned());
         }
-        let length = clauses.len();
-        tokens.splice(at..end + action.len(), clauses);
-        at += length;
+        clauses
+    }
+}
+
+/// Returns the name that tokens begin with: words with dots between them.
+fn name(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
+    let is_part = |at: usize| {
+        tokens.get(at).is_some_and(|token| match at % 2 {
+            0 => matches!(token.token, Token::Word(_)),
+            _ => token.token == Token::Period,
+        })
+    };
+    let length = (0..).take_while(|at| is_part(*at)).count();
+    &tokens[..length - (length + 1) % 2 * usize::from(length > 0)]
+}
+
+/// Returns the number of tokens of the clauses LIMIT, OFFSET and FETCH that tokens begin with.
+fn limits(tokens: &[TokenWithSpan]) -> usize {
+    let begins = ["limit", "offset", "fetch"];
+    if !tokens.first().is_some_and(|token| begins.iter().any(|word| is_word(token, word))) {
+        return 0;
+    }
+    let ends = ["union", "intersect", "except", "returning", "on", "for", "with"];
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 0 => return at,
+            Token::RParen => depth -= 1,
+            _ if depth == 0 && ends.iter().any(|word| is_word(token, word)) => return at,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// Cuts the strengths and the lists of names from clauses of locks, and puts LIMIT, which may stand
+/// behind them, before them.
+fn cut_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        let (mut end, mut clauses) = (at, Vec::new());
+        while let Some(locks) = Locks::read(&tokens[end..]) {
+            let span = tokens[end].span;
+            end += locks.length;
+            clauses.extend(locks.known(span));
+        }
+        if end > at {
+            let limits = limits(&tokens[end..]);
+            clauses.splice(0..0, tokens[end..end + limits].iter().cloned());
+            let length = clauses.len();
+            tokens.splice(at..end + limits, clauses);
+            at += length;
+        }
+        at += 1;
     }
 }
 
@@ -289,7 +339,11 @@ mod tests {
             ),
             ("for update of a nowait", "for update of a nowait"),
             ("for update", "for update"),
-            ("for no key update limit 1", "for update of \"/no key update\" limit 1"),
+            ("for no key update limit 1", "limit 1 for update of \"/no key update\""),
+            (
+                "(for update skip locked offset (1) limit 2) returning",
+                "( offset ( 1 ) limit 2 for update skip locked ) returning",
+            ),
             (
                 "for key share of a.b, \"C\" skip locked",
                 "for share of \"/key share\" . a . b skip locked \
@@ -297,6 +351,8 @@ mod tests {
             ),
             ("for share of a, b for update", "for share of a for share of b for update"),
             ("for update of a,", "for update of a ,"),
+            ("for update of", "for update of"),
+            ("for share of a.", "for share of a ."),
         ] {
             assert_eq!(cut_text(sql), expected, "{sql}");
         }

@@ -111,7 +111,6 @@ pub(crate) fn quantified(parser: &mut Parser, left: &Expr, precedence: u8) -> Pa
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::parse;
 
     #[test]

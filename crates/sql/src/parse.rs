@@ -1,6 +1,7 @@
 //! Parses text to statements: splits it at semicolons, cuts off clauses that the parser does not
 //! know, and parses the rest.
 
+use crate::alter_any::{self, AlterAny};
 use crate::carried;
 use crate::clauses;
 use crate::copy;
@@ -11,7 +12,6 @@ use crate::error::{SqlError, state};
 use crate::like::{self, Like};
 use crate::limits;
 use crate::names;
-use crate::owner::{self, SetOwner};
 use crate::select_into;
 use crate::sequence::{self, SequenceStatement};
 use crate::stack;
@@ -63,7 +63,7 @@ pub(crate) struct Parsed {
     /// The text of the query of CREATE VIEW.
     pub(crate) view_text: Option<String>,
     /// ALTER … OWNER TO; `statement` is a stand-in then.
-    pub(crate) owner: Option<SetOwner>,
+    pub(crate) alter_any: Option<AlterAny>,
     /// The constraint of COMMENT ON CONSTRAINT; `statement` is COMMENT ON TABLE then.
     pub(crate) commented: Option<ast::Ident>,
     /// The clauses of CREATE TABLE AS.
@@ -254,8 +254,8 @@ fn parse_statement(
     let split = cut_split(&mut tokens, recursion)?;
     let alter_database = cut_alter_database(&mut tokens)?;
     let vacuum = vacuum::cut(&mut tokens)?;
-    let owner = owner::cut(&mut tokens);
-    let sequence = if owner.is_none() { sequence::cut(&mut tokens)? } else { None };
+    let alter_any = alter_any::cut(&mut tokens);
+    let sequence = if alter_any.is_none() { sequence::cut(&mut tokens)? } else { None };
     let likes = like::cut(&mut tokens)?;
     let commented = cut_commented(&mut tokens);
     let overriding = cut_overriding(&mut tokens);
@@ -349,7 +349,7 @@ fn parse_statement(
         copy_to,
         likes,
         view_text,
-        owner,
+        alter_any,
         commented,
         table_as,
         levels,

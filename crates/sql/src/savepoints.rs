@@ -35,6 +35,11 @@ impl<T> Savepoints<T> {
         self.0.last().map(|(_, state)| state)
     }
 
+    /// Returns the state of the newest one.
+    pub(crate) fn newest(&self) -> Option<&T> {
+        self.0.last().map(|(_, state)| state)
+    }
+
     /// Removes all, at the end of the transaction.
     pub(crate) fn clear(&mut self) {
         self.0.clear();

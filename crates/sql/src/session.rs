@@ -714,7 +714,7 @@ impl Session {
     pub(crate) fn fail(&mut self) {
         self.copying = None;
         match &mut self.work {
-            Some(work) if work.explicit => work.failed = true,
+            Some(work) if work.explicit => work.fail(&self.facts.advisory),
             _ => {
                 self.work = None;
                 self.cursors.end(false);

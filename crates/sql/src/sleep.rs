@@ -24,7 +24,8 @@ const LONGEST_SECONDS: f64 = 3.2e9;
 
 /// Returns a time of seconds; none if they are not positive or not a number.
 fn seconds(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds.min(LONGEST_SECONDS)).unwrap_or(Duration::ZERO)
+    let bounded = if seconds > LONGEST_SECONDS { LONGEST_SECONDS } else { seconds };
+    Duration::try_from_secs_f64(bounded).unwrap_or(Duration::ZERO)
 }
 
 /// Waits; returns the value of the function.
@@ -48,4 +49,18 @@ pub(crate) async fn call(how: Sleep, args: &[Datum], facts: &Facts) -> Result<Da
         engine.database().sleep(time).await;
     }
     Ok(Datum::text(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_positive_number_of_seconds_is_a_time() {
+        for nothing in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(seconds(nothing), Duration::ZERO, "{nothing}");
+        }
+        assert_eq!(seconds(0.25), Duration::from_millis(250));
+        assert_eq!(seconds(f64::INFINITY), seconds(1e300));
+    }
 }

@@ -315,6 +315,13 @@ impl Work {
         Ok(())
     }
 
+    /// Fails the transaction: only a rollback helps. The advisory locks that it has taken since its
+    /// newest savepoint end at once.
+    pub(crate) fn fail(&mut self, locks: &advisory::Holds) {
+        self.failed = true;
+        locks.roll_back(self.savepoints.newest().map_or(0, |saved| saved.locks));
+    }
+
     /// True if nothing has run in it, so that another one can take its place.
     pub(crate) fn is_untouched(&self) -> bool {
         !self.ran && !self.settled && self.journal.is_empty()

@@ -140,15 +140,14 @@ impl Holds {
     /// Gives up all locks of the session, but for those of the open transaction.
     pub(crate) fn give_up_session(&self) {
         let mut state = self.state();
-        let of_transaction = std::mem::take(&mut state.of_transaction);
-        state.give_up_all();
-        // Those of the transaction are still there.
-        for hold in &of_transaction {
-            state.loose.retain(|loose| loose != hold);
-            let fresh = Held { count: 0, at: Timestamp::ZERO };
-            state.held.entry(*hold).or_insert(fresh).count += 1;
-        }
-        state.of_transaction = of_transaction;
+        let State { held, of_transaction, loose, .. } = &mut *state;
+        held.retain(|hold, held| {
+            held.count = of_transaction.iter().filter(|of| *of == hold).count() as u64;
+            if held.count == 0 {
+                loose.push(*hold);
+            }
+            held.count > 0
+        });
     }
 
     /// Checks, in a transaction that is about to commit, that the session still holds its locks. One
@@ -313,7 +312,7 @@ impl Holds {
         let owner = self.process.owner(self.session);
         let is_blocked = |entry: &Entry| match owner {
             Some(owner) => entry.blocks(owner, is_shared),
-            None => !entry.waits && !(entry.is_shared && is_shared),
+            None => !(entry.waits || entry.is_shared && is_shared),
         };
         Ok((txn.began().earliest, !entries.iter().any(is_blocked)))
     }

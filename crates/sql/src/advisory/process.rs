@@ -225,11 +225,12 @@ impl Process {
         let until = txn.began().latest.saturating_add(LEASE_NS);
         put_lease(txn.as_mut(), process, until)?;
         if let Outcome::Committed { .. } = commit(txn).await? {
-            let mut state = self.state();
-            state.until_ns = state.until_ns.max(until);
-            state.renewed = now;
-            let is_first = !std::mem::replace(&mut state.has_swept, true);
-            drop(state);
+            let is_first = {
+                let mut state = self.state();
+                state.until_ns = state.until_ns.max(until);
+                state.renewed = now;
+                !std::mem::replace(&mut state.has_swept, true)
+            };
             if is_first {
                 return sweep(engine).await;
             }

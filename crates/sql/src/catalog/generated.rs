@@ -174,13 +174,14 @@ fn whole_row() -> SqlError {
     SqlError::new(state::INVALID_DEFINITION, message).detail(detail)
 }
 
-/// True if a cast depends on the settings of a session: the time zone, or the style of dates.
+/// True if a cast depends on the settings of a session: the time zone, or the style of dates and
+/// intervals.
 fn depends(from: Type, to: Type) -> bool {
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
     let is_date = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
     let is_time = |ty| is_date(ty) || matches!(ty, Type::Time | Type::Interval);
     let is_zoned = |ty| ty == Type::TimestampTz;
-    (is_date(from) && to.is_text())
+    ((is_date(from) || from == Type::Interval) && to.is_text())
         || (from.is_text() && is_time(to))
         || (is_zoned(from) != is_zoned(to) && is_time(from) && is_time(to))
 }

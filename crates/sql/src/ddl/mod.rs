@@ -27,6 +27,7 @@ mod views;
 pub(crate) use building::{Building, step};
 pub(crate) use index::not_unique;
 
+use crate::alter_any::{AlterAny, Change};
 use crate::bulk::Ids;
 use crate::catalog::{self, Object, Relation, Resolver, SearchPath, Table};
 use crate::clauses;
@@ -190,8 +191,14 @@ pub(crate) async fn run(
     let database = engine.database().clone();
     let path = facts.search_path();
     let cx = &mut Ddl::of(engine, &*database, work, facts, &path);
-    if let Some(change) = &source.owner {
-        return owner::run(cx, change).await;
+    if let Some(AlterAny { kind, if_exists, name, change }) = &source.alter_any {
+        match change {
+            Change::Owner(role) => owner::run(cx, *kind, *if_exists, name, role).await?,
+            Change::Schema(schema) => {
+                schemas::relocate(cx, *kind, *if_exists, name, &names::fold(schema)).await?;
+            }
+        }
+        return Ok(format!("ALTER {}", kind.word().to_uppercase()));
     }
     if let Some(statement) = &source.sequence {
         let done = sequences::run(cx, statement).await;

@@ -1,33 +1,38 @@
 //! ALTER … OWNER TO: every object is the session's user's, the one role.
 
 use super::{Ddl, comments, schemas, types};
-use crate::catalog::{self, Object};
+use crate::alter_any::{self, Kind};
+use crate::catalog;
 use crate::error::{SqlError, state};
 use crate::names;
-use crate::owner::{Kind, SetOwner};
 use crate::system;
+use sqlparser::ast::{Ident, ObjectName};
 
 /// Checks that the object exists, and that it may have the owner: the one that it has.
-pub(super) async fn run(cx: &mut Ddl<'_>, change: &SetOwner) -> Result<String, SqlError> {
-    let tag = format!("ALTER {}", change.kind.word().to_uppercase());
-    let name = names::relation(&change.name)?;
-    match change.kind {
+pub(super) async fn run(
+    cx: &mut Ddl<'_>,
+    kind: Kind,
+    if_exists: bool,
+    object: &ObjectName,
+    role: &Ident,
+) -> Result<(), SqlError> {
+    let name = names::relation(object)?;
+    match kind {
         Kind::Table | Kind::View | Kind::Sequence | Kind::Index => {
             let is_there = cx.relation(&name).await?.is_some();
-            if change.if_exists && !is_there {
+            if if_exists && !is_there {
                 cx.skip("relation", &name.name);
-                return Ok(tag);
+                return Ok(());
             }
-            check_relation(cx, change, &name.name).await?;
+            check_relation(cx, kind, object).await?;
         }
         Kind::Type => drop(types::open(cx, &name).await?),
-        Kind::Schema => check_schema(cx, &names::simple(&change.name)?).await?,
-        Kind::Database => check_database(cx, &names::simple(&change.name)?)?,
+        Kind::Schema => check_schema(cx, &names::simple(object)?).await?,
+        Kind::Database => check_database(cx, &names::simple(object)?)?,
     }
-    let Some(role) = change.role() else { return Ok(tag) };
-    if role == cx.facts.user {
-        return Ok(tag);
-    }
+    let Some(role) = alter_any::role(role).filter(|role| *role != cx.facts.user) else {
+        return Ok(());
+    };
     Err(match system::is_role(&role) {
         true => SqlError::unsupported("an owner other than the user of the session"),
         false => {
@@ -37,20 +42,14 @@ pub(super) async fn run(cx: &mut Ddl<'_>, change: &SetOwner) -> Result<String, S
     })
 }
 
-async fn check_relation(cx: &mut Ddl<'_>, change: &SetOwner, name: &str) -> Result<(), SqlError> {
-    if change.kind == Kind::Index {
-        return comments::index(cx, &change.name).await.map(|_| ());
+async fn check_relation(cx: &mut Ddl<'_>, kind: Kind, name: &ObjectName) -> Result<(), SqlError> {
+    if kind == Kind::Index {
+        return comments::index(cx, name).await.map(|_| ());
     }
-    let object = comments::relation(cx, &change.name).await?;
-    let fits = match (change.kind, &object) {
-        // ALTER TABLE changes any relation.
-        (Kind::Table, _) => true,
-        (Kind::View, object) => matches!(object, Object::View(_)),
-        (_, object) => matches!(object, Object::Sequence(_)),
-    };
-    match fits {
+    let object = comments::relation(cx, name).await?;
+    match kind.fits(&object) {
         true => Ok(()),
-        false => Err(catalog::not_a(change.kind.word(), name)),
+        false => Err(catalog::not_a(kind.word(), object.name())),
     }
 }
 

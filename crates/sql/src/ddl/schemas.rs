@@ -1,11 +1,12 @@
 //! CREATE, ALTER and DROP SCHEMA.
 
-use super::{Ddl, depended_on, drop_table, sequences, types, views};
+use super::{Ddl, change, depended_on, drop_table, sequences, types, views};
+use crate::alter_any::Kind;
 use crate::catalog::{self, Object, Relation, Schema, is_system_schema};
 use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::kv;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::notice;
 use crate::system;
 use meridian_txn::Lock;
@@ -128,6 +129,94 @@ async fn rename(cx: &mut Ddl<'_>, old: &str, new: &str) -> Result<(), SqlError> 
     catalog::put_schema_name(cx.txn, new, Some(id))?;
     let after = Schema { name: new.to_owned(), version: before.version + 1, ..before };
     catalog::put(cx.txn, &Object::Schema(Arc::new(after)))
+}
+
+/// Runs ALTER … SET SCHEMA.
+pub(super) async fn relocate(
+    cx: &mut Ddl<'_>,
+    kind: Kind,
+    if_exists: bool,
+    object: &ObjectName,
+    schema: &str,
+) -> Result<(), SqlError> {
+    let name = names::relation(object)?;
+    let moved = match kind {
+        Kind::Type => Object::Enum(types::open(cx, &name).await?),
+        Kind::Table | Kind::View | Kind::Sequence => match cx.object(&name).await? {
+            Some(found) if kind.fits(&found) => found,
+            Some(found) => return Err(catalog::not_a(kind.word(), found.name())),
+            None if if_exists => {
+                cx.skip("relation", &name.name);
+                return Ok(());
+            }
+            None => {
+                let message = format!("relation \"{name}\" does not exist");
+                return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+            }
+        },
+        Kind::Index | Kind::Schema | Kind::Database => {
+            let what = format!("ALTER {} SET SCHEMA", kind.word().to_uppercase());
+            return Err(SqlError::unsupported(what));
+        }
+    };
+    if is_system_schema(schema) {
+        let message = format!("permission denied for schema {schema}");
+        return Err(SqlError::new(state::NO_PRIVILEGE, message));
+    }
+    if let Object::Sequence(sequence) = &moved
+        && sequence.owner.is_some()
+    {
+        let message = "cannot move an owned sequence into another schema";
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+    }
+    let to = cx.place(&Qualified { schema: Some(schema.to_owned()), name: String::new() }).await?;
+    if moved.schema() == to {
+        return Ok(());
+    }
+    if !matches!(moved, Object::Enum(_)) {
+        views::refuse_renamed(cx, moved.id(), moved.name()).await?;
+    }
+    match moved {
+        Object::Table(old) => {
+            let mut table = (*old).clone();
+            table.schema = to;
+            move_name(cx, (old.schema, to), &old.name, (old.id, old.id)).await?;
+            for index in old.keys() {
+                move_name(cx, (old.schema, to), &index.name, (index.id, old.id)).await?;
+            }
+            for id in &old.owns {
+                if let Some(Object::Sequence(sequence)) = now(cx, *id).await? {
+                    let (from, name) = (sequence.schema, &sequence.name);
+                    move_name(cx, (from, to), name, (*id, *id)).await?;
+                    sequences::set_schema(cx, &sequence, to).await?;
+                }
+            }
+            change(cx, &old, table)
+        }
+        Object::Sequence(sequence) => {
+            let (id, from) = (sequence.id, sequence.schema);
+            move_name(cx, (from, to), &sequence.name, (id, id)).await?;
+            sequences::set_schema(cx, &sequence, to).await
+        }
+        Object::View(view) => {
+            move_name(cx, (view.schema, to), &view.name, (view.id, view.id)).await?;
+            views::set_schema(cx, &view, to).await
+        }
+        Object::Enum(ty) => types::set_schema(cx, ty, to).await,
+        Object::Schema(_) => Ok(()),
+    }
+}
+
+/// Moves the name of a relation, the id of which comes with that of its table.
+async fn move_name(
+    cx: &mut Ddl<'_>,
+    (from, to): (u32, u32),
+    name: &str,
+    (id, table): (u32, u32),
+) -> Result<(), SqlError> {
+    cx.check_free(to, name).await?;
+    cx.txn.put(kv::name_key(from, name), None)?;
+    catalog::put_name(cx.txn, to, name, id, table)
 }
 
 /// Returns the objects in a schema: no other appears until the transaction has ended.

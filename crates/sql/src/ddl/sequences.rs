@@ -180,6 +180,15 @@ async fn alter(cx: &mut Ddl<'_>, old: Arc<Sequence>, change: &Change) -> Result<
     }
 }
 
+/// Moves a sequence, whose name is moved, to another schema.
+pub(super) async fn set_schema(
+    cx: &mut Ddl<'_>,
+    old: &Sequence,
+    schema: u32,
+) -> Result<(), SqlError> {
+    put(cx, Sequence { schema, ..old.clone() }).await
+}
+
 /// Changes the options of a sequence, and its value with RESTART. Returns the new descriptor.
 async fn set_options(
     cx: &mut Ddl<'_>,

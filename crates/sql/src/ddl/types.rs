@@ -157,6 +157,19 @@ pub(super) async fn alter(
     replace(cx, old, new, renamed).await
 }
 
+/// Moves a type to another schema.
+pub(super) async fn set_schema(cx: &mut Ddl<'_>, old: Enum, schema: u32) -> Result<(), SqlError> {
+    let mut new = old.descriptor().clone();
+    check_free(cx, schema, &new.name).await?;
+    cx.txn.put(kv::type_name_key(new.schema, &new.name), None)?;
+    catalog::put_type_name(cx.txn, schema, &new.name, new.id)?;
+    (new.schema, new.version) = (schema, new.version + 1);
+    let new = Enum::of(new)?;
+    catalog::put(cx.txn, &Object::Enum(new))?;
+    cx.clean = false;
+    replace(cx, old, new, None).await
+}
+
 /// Gives the users of a type a new version of it, in which a label may be `renamed`.
 async fn replace(
     cx: &mut Ddl<'_>,

@@ -258,6 +258,14 @@ pub(super) async fn check(cx: &mut Ddl<'_>, view: &View) -> Result<(), SqlError>
     bound.map(|_| ()).map_err(SqlError::unplaced)
 }
 
+/// Moves a view, whose name is moved, to another schema.
+pub(super) async fn set_schema(cx: &mut Ddl<'_>, old: &View, schema: u32) -> Result<(), SqlError> {
+    outdate(cx, old, old.version + 1).await?;
+    let mut view = old.clone();
+    (view.schema, view.version) = (schema, old.version + 1);
+    catalog::put(cx.txn, &Object::View(Arc::new(view)))
+}
+
 /// Gives the columns of a view a new version of their type.
 pub(super) async fn set_type(cx: &mut Ddl<'_>, old: &View, new: Enum) -> Result<(), SqlError> {
     outdate(cx, old, old.version + 1).await?;

@@ -207,7 +207,7 @@ impl physical::Join {
         known.fetched.clear();
         cx.state.held.free(std::mem::take(&mut known.held));
         let Op::Scan(scan) = &self.right.op else { return Ok(()) };
-        if waiting.len() < 2 || !scan.reads_by_primary_key() {
+        if waiting.len() < 2 || !scan.reads_by_primary_key() || scan.pin(cx).is_some() {
             return Ok(());
         }
         let mut wanted = Vec::with_capacity(waiting.len());

@@ -19,7 +19,7 @@ use crate::logical::ColumnId;
 use crate::physical::{LockedTable, Node, Op};
 use meridian_mvcc::{Key, Value};
 use meridian_txn::{Failure, Future, Locking};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// The rows of tables that the scans of a running query read alone, by the column of their keys.
@@ -32,11 +32,13 @@ pub(super) struct LockRows {
     /// The keys of the candidates so far, which are looked at once: all rows that are made of the
     /// same rows of tables are found together.
     seen: HashSet<Vec<Key>>,
+    /// Rows that were not wanted yet.
+    ready: VecDeque<Row>,
 }
 
 impl LockRows {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        LockRows { input, plan, seen: HashSet::new() }
+        LockRows { input, plan, seen: HashSet::new(), ready: VecDeque::new() }
     }
 
     /// Returns the next rows, which the locks wait for.
@@ -64,8 +66,7 @@ impl LockRows {
         cx: &mut Context<'_>,
         want: usize,
     ) -> Result<Vec<Row>, SqlError> {
-        let mut rows = Vec::new();
-        while rows.is_empty() {
+        while self.ready.is_empty() {
             let before = cx.lock_as(Locking::None)?;
             let found = self.input.next(cx, want).await;
             cx.lock_as(before)?;
@@ -89,11 +90,12 @@ impl LockRows {
                     }
                 }
                 if pins.len() == tables.len() {
-                    again(input, pins, cx, &mut rows).await?;
+                    again(input, pins, cx, &mut self.ready).await?;
                 }
             }
         }
-        Ok(rows)
+        let count = want.min(self.ready.len());
+        Ok(self.ready.drain(..count).collect())
     }
 }
 
@@ -102,7 +104,7 @@ async fn again(
     input: &Arc<Node>,
     pins: Pins,
     cx: &mut Context<'_>,
-    rows: &mut Vec<Row>,
+    rows: &mut VecDeque<Row>,
 ) -> Result<(), SqlError> {
     // The joins of the candidates go on behind it.
     let (outside, params) = (cx.state.pins.clone(), cx.state.params.clone());

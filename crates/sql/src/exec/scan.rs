@@ -85,8 +85,7 @@ impl physical::Scan {
     }
 
     async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
-        let key = self.columns.get(self.table.columns.len() + 1);
-        if let Some((key, value)) = key.and_then(|key| cx.state.pins.get(key)) {
+        if let Some((key, value)) = self.pin(cx) {
             return self.pinned(key, value).map(Source::Pinned);
         }
         if !self.table.is_made() {
@@ -105,6 +104,11 @@ impl physical::Scan {
             }
         };
         Ok(Source::Made(rows, 0))
+    }
+
+    /// Returns the row that it reads alone, if there is one.
+    pub(super) fn pin<'a>(&self, cx: &'a Context<'_>) -> Option<&'a (Key, Value)> {
+        cx.state.pins.get(self.columns.get(self.table.columns.len() + 1)?)
     }
 
     /// Returns a row that is read alone.

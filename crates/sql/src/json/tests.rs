@@ -1,6 +1,7 @@
 //! JSON that is read, built, looked into, compared and written again.
 
 use super::*;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::numeric::Numeric;
 use proptest::prelude::*;
@@ -172,7 +173,8 @@ proptest! {
         prop_assert!(value.order(&again).is_eq());
         prop_assert_eq!(shown(&value), shown(&again));
         let mut copied = Builder::default();
-        copied.add_datum(&Datum::Json(text.as_str().into())).expect("JSON");
+        let json = Datum::Json(text.as_str().into());
+        copied.add_datum(&json, &Zone::default()).expect("JSON");
         prop_assert_eq!(copied.finish().expect("small"), value);
     }
 

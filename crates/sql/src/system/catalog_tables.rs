@@ -136,7 +136,7 @@ fn attrdef(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for (at, column) in table.columns.iter().enumerate() {
             let default = default_of(context.catalog, column);
-            if let Some(default) = default.or_else(|| column.generated.clone()) {
+            if let Some(default) = default.or_else(|| context.catalog.shown_generated(column)) {
                 out.row(&[
                     ("oid", default_id(table.id, at).into()),
                     ("adrelid", table.id.into()),

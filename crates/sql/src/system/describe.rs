@@ -182,6 +182,11 @@ impl Catalog {
         names::dereference(text, |id| self.shown_object(id))
     }
 
+    /// Returns the expression of a generated column.
+    pub(super) fn shown_generated(&self, column: &ColumnDef) -> Option<String> {
+        column.generated.as_deref().map(|text| self.shown_text(text))
+    }
+
     /// Returns the name of a type or relation as SQL writes it.
     fn shown_object(&self, id: u32) -> String {
         let ty = self.types.iter().find(|ty| ty.id() == id);

@@ -142,7 +142,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("identity_minimum", number(&|it| it.min).into()),
                 ("identity_cycle", identity.is_some_and(|it| it.cycle).into()),
                 ("is_generated", if is_generated { "ALWAYS" } else { "NEVER" }.into()),
-                ("generation_expression", column.generated.clone().into()),
+                ("generation_expression", context.catalog.shown_generated(column).into()),
                 ("is_updatable", is_updatable.into()),
             ]);
         }

@@ -1,5 +1,7 @@
-//! ALTER … OWNER TO, which the parser knows for few kinds of objects: cut from the tokens of any.
+//! ALTER … OWNER TO and SET SCHEMA, which the parser knows for few kinds of objects: cut from the
+//! tokens of any.
 
+use crate::catalog::Object;
 use crate::names;
 use crate::parse::is_word;
 use sqlparser::ast::{Ident, ObjectName};
@@ -7,7 +9,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The kinds of objects that have an owner.
+/// The kinds of objects that have an owner. Schemas and databases have no schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Table,
@@ -30,6 +32,15 @@ impl Kind {
         Kind::Database,
     ];
 
+    /// True if the statement may change a relation: ALTER TABLE changes any.
+    pub(crate) fn fits(self, relation: &Object) -> bool {
+        match self {
+            Kind::Table => true,
+            Kind::View => matches!(relation, Object::View(_)),
+            _ => matches!(relation, Object::Sequence(_)),
+        }
+    }
+
     /// Returns the key word of the statement, in lower case.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -44,34 +55,41 @@ impl Kind {
     }
 }
 
-/// ALTER … OWNER TO.
+/// A change that objects of many kinds share.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SetOwner {
+pub(crate) struct AlterAny {
     pub(crate) kind: Kind,
     pub(crate) if_exists: bool,
     pub(crate) name: ObjectName,
-    owner: Ident,
+    pub(crate) change: Change,
 }
 
-impl SetOwner {
-    /// Returns the name of the role; `None` for the session's user.
-    pub(crate) fn role(&self) -> Option<String> {
-        let name = names::fold(&self.owner);
-        let is_own = ["current_user", "current_role", "session_user"].contains(&name.as_str());
-        (self.owner.quote_style.is_some() || !is_own).then_some(name)
-    }
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Change {
+    Owner(Ident),
+    Schema(Ident),
 }
 
-/// Cuts ALTER … OWNER TO. The rest is a stand-in that the parser knows.
-pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<SetOwner> {
+/// Returns the name of a role; `None` for the session's user.
+pub(crate) fn role(owner: &Ident) -> Option<String> {
+    let name = names::fold(owner);
+    let is_own = ["current_user", "current_role", "session_user"].contains(&name.as_str());
+    (owner.quote_style.is_some() || !is_own).then_some(name)
+}
+
+/// Cuts ALTER … OWNER TO and SET SCHEMA. The rest is a stand-in that the parser knows.
+pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<AlterAny> {
     let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
     let end = tokens.len().checked_sub(3)?;
     let kind = Kind::ALL.into_iter().find(|kind| is(1, kind.word()))?;
-    if !is(0, "alter") || !is(end, "owner") || !is(end + 1, "to") {
+    let to_owner = is(end, "owner") && is(end + 1, "to");
+    let to_schema = is(end, "set") && is(end + 1, "schema");
+    if !is(0, "alter") || !(to_owner || to_schema) {
         return None;
     }
-    let Token::Word(owner) = &tokens[end + 2].token else { return None };
-    let owner = owner.to_ident(tokens[end + 2].span);
+    let Token::Word(last) = &tokens[end + 2].token else { return None };
+    let last = last.to_ident(tokens[end + 2].span);
+    let change = if to_owner { Change::Owner(last) } else { Change::Schema(last) };
     let if_exists = is(2, "if") && is(3, "exists");
     let mut from = if if_exists { 4 } else { 2 };
     from += usize::from(kind == Kind::Table && is(from, "only"));
@@ -86,5 +104,5 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<SetOwner> {
     let words = ["create", "sequence", "s"].map(Token::make_keyword);
     tokens.clear();
     tokens.extend(words.map(|token| TokenWithSpan::new(token, span)));
-    Some(SetOwner { kind, if_exists, name, owner })
+    Some(AlterAny { kind, if_exists, name, change })
 }
