@@ -1,5 +1,5 @@
-//! Keeps the advisory locks of the sessions of this process, and releases those of sessions that have
-//! ended.
+//! Keeps the advisory locks of the sessions of this process, and releases those of sessions that
+//! have ended.
 
 use crate::connection::since_start;
 use crate::server::Databases;

@@ -87,8 +87,9 @@ impl Engine {
         self.advisory.is_due(now)
     }
 
-    /// Keeps the advisory locks of this process's sessions, and releases those of sessions that have
-    /// ended. To be called every second; otherwise other processes take locks over after a while.
+    /// Keeps the advisory locks of this process's sessions, and releases those of sessions that
+    /// have ended. To be called every second; otherwise other processes take locks over after a
+    /// while.
     pub async fn keep_locks(&self, now: Duration) -> Result<(), SqlError> {
         self.advisory.keep(self, now).await
     }

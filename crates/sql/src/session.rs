@@ -337,8 +337,8 @@ impl Session {
         }
     }
 
-    /// Ends the session: rolls its transaction back, and releases its advisory locks. A session that
-    /// is dropped does so, too, but its locks are released a little later.
+    /// Ends the session: rolls its transaction back, and releases its advisory locks. A session
+    /// that is dropped does so, too, but its locks are released a little later.
     pub async fn end(&mut self) {
         self.work = None;
         // What fails is done again by `Engine::keep_locks`.

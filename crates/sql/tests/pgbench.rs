@@ -12,7 +12,13 @@ fn init(session: &mut Session) {
             session,
             "drop table if exists pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
         ),
-        ["DROP TABLE"]
+        [
+            "NOTICE table \"pgbench_accounts\" does not exist, skipping",
+            "NOTICE table \"pgbench_branches\" does not exist, skipping",
+            "NOTICE table \"pgbench_history\" does not exist, skipping",
+            "NOTICE table \"pgbench_tellers\" does not exist, skipping",
+            "DROP TABLE"
+        ]
     );
     for sql in [
         "create table pgbench_history(tid int,bid int,aid int,delta int,mtime timestamp,filler char(22))",

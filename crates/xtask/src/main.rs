@@ -1,6 +1,7 @@
 //! `cargo xtask VERB`: the project's longer tasks.
 
 mod bench;
+mod clients;
 mod corpus;
 mod costs;
 mod defects;
@@ -34,6 +35,8 @@ enum Verb {
     Torture(torture::Options),
     /// Run random statements on Meridian and PostgreSQL, and compare the answers.
     Differential(differential::Options),
+    /// Run real client libraries and ORMs on Meridian and PostgreSQL, and compare what passes.
+    Clients(clients::Options),
     /// Run the public files of sqllogictest on Meridian, beside PostgreSQL.
     Corpus(corpus::Options),
     /// Count the seeds until each planted defect is detected in the simulator. A release build is
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Sim(options) => soak::run(&options),
         Verb::Torture(options) => torture::run(&options),
         Verb::Differential(options) => differential::run(&options),
+        Verb::Clients(options) => clients::run(&options),
         Verb::Corpus(options) => corpus::run(&options),
         Verb::Defects(options) => defects::run_all(&options),
     };

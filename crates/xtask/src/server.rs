@@ -181,6 +181,16 @@ impl Postgres {
 
     /// Starts a server and `standbys` standbys, any one of which must confirm each commit.
     pub fn start(&self, folder: &Path, standbys: usize) -> Result<Server, String> {
+        self.start_with(folder, standbys, &[])
+    }
+
+    /// Starts a server with additional settings, and standbys.
+    pub fn start_with(
+        &self,
+        folder: &Path,
+        standbys: usize,
+        more: &[&str],
+    ) -> Result<Server, String> {
         let user = "postgres".to_owned();
         let name =
             if standbys == 0 { "postgresql".into() } else { format!("postgresql +{standbys}") };
@@ -193,6 +203,7 @@ impl Postgres {
         run(self.command("initdb").args(["-U", "postgres", "-A", "trust", "-D"]).arg(&data))?;
         let names: Vec<String> = (0..standbys).map(|at| format!("s{at}")).collect();
         let mut settings = vec!["shared_buffers=1GB".to_owned(), "max_wal_size=4GB".to_owned()];
+        settings.extend(more.iter().map(|&setting| setting.to_owned()));
         if standbys > 0 {
             settings.push("max_wal_senders=10".to_owned());
         }
@@ -312,7 +323,10 @@ pub fn build() -> Result<PathBuf, String> {
     if !built.map_err(|error| error.to_string())?.success() {
         return Err("the release build failed".into());
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    Ok(target.join("release/meridian"))
+    Ok(target().join("release/meridian"))
+}
+
+/// Returns cargo's folder of what it builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }

@@ -90,7 +90,7 @@ async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answe
             }
             Response::Complete(tag) => answers.push(Answer::Done(tag)),
             Response::Notice(notice) => {
-                let severity = if notice.sqlstate == "00000" { "NOTICE" } else { "WARNING" };
+                let severity = if meridian_sql::is_warning(&notice) { "WARNING" } else { "NOTICE" };
                 answers.push(Answer::Notice(fault(severity, notice)));
             }
             Response::Failed(error) => answers.push(Answer::Failed(fault("ERROR", error))),

@@ -98,7 +98,9 @@ async fn what_is_copied_out_is_copied_in() {
     ] {
         let create = "drop table if exists d; create table d (id int primary key, t text, n numeric(6,2), \
                       at timestamp, tags text[], ok bool, bits bytea)";
-        assert_eq!(tags(&say(&mut raw, query(create)).await), "CCZ");
+        let made = tags(&say(&mut raw, query(create)).await);
+        // A notice says first that there is no table.
+        assert_eq!(made.trim_start_matches('N'), "CCZ");
         let (format, data, _) = copied(&mut raw, to).await;
         raw.send(query(from)).await;
         let begun = raw.until(b'G').await;

@@ -150,8 +150,8 @@ impl Holds {
         });
     }
 
-    /// Checks, in a transaction that is about to commit, that the session still holds its locks. One
-    /// whose snapshot is older than a lock cannot tell.
+    /// Checks, in a transaction that is about to commit, that the session still holds its locks.
+    /// One whose snapshot is older than a lock cannot tell.
     pub(crate) async fn check(&self, txn: &mut dyn Transaction) -> Result<(), SqlError> {
         let snapshot = txn.read_at();
         let held: Vec<Hold> = {

@@ -10,8 +10,8 @@
 //! wounded. A session's locks hold as long as it lives. A session that ends releases them; those of
 //! a process that has died, or has lost touch with the database, end with the process's
 //! [lease](Process), [`LEASE_S`](process::LEASE_S) seconds after it was renewed last. A session
-//! that has lost its locks that way does not learn of it at once; but a transaction reads the rows of
-//! its session's locks when it commits, and does not commit without them.
+//! that has lost its locks that way does not learn of it at once; but a transaction reads the rows
+//! of its session's locks when it commits, and does not commit without them.
 //!
 //! Sessions that wait look again and again; they are not served in order. One that holds locks and
 //! waits for more says so in the row, so that a cycle is found. Cycles through locks of rows are

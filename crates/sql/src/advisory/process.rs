@@ -130,8 +130,8 @@ impl Process {
     }
 
     /// Changes the entries of a lock in a transaction of its own; `how` is done again after a
-    /// conflict, and if the outcome is unknown. Returns what it returned, and the time of the commit,
-    /// if it has changed anything.
+    /// conflict, and if the outcome is unknown. Returns what it returned, and the time of the
+    /// commit, if it has changed anything.
     pub(super) async fn change<T>(
         &self,
         engine: &Engine,

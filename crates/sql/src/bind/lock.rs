@@ -1,10 +1,10 @@
 //! FOR UPDATE, NO KEY UPDATE, SHARE and KEY SHARE: which rows of which tables a query locks.
 //!
 //! A clause locks the rows that the query's rows are made of: those of each table in FROM, and
-//! those of subqueries and views there. With OF it does so for some of the names in FROM. The key of
-//! each row passes through the query's projections, so that [`Rel::Lock`] has it. A query whose rows
-//! are no rows of tables (groups, unions) cannot be locked; functions and VALUES have nothing to
-//! lock.
+//! those of subqueries and views there. With OF it does so for some of the names in FROM. The key
+//! of each row passes through the query's projections, so that [`Rel::Lock`] has it. A query whose
+//! rows are no rows of tables (groups, unions) cannot be locked; functions and VALUES have nothing
+//! to lock.
 
 use super::Binder;
 use super::scope::Relation;
@@ -178,8 +178,8 @@ impl LockClause {
 }
 
 impl Binder {
-    /// Returns the locks of the innermost query's clauses, one for each table. `apart` is the clause
-    /// that makes other rows of those of its relations.
+    /// Returns the locks of the innermost query's clauses, one for each table. `apart` is the
+    /// clause that makes other rows of those of its relations.
     pub(super) fn row_locks(
         &self,
         clauses: &[LockClause],

@@ -1,5 +1,5 @@
-//! Clauses of a query: whether INSERT can take its values, and which items of FROM are plain tables.
-//! Other queries go to the binder, which reads their clauses or rejects them.
+//! Clauses of a query: whether INSERT can take its values, and which items of FROM are plain
+//! tables. Other queries go to the binder, which reads their clauses or rejects them.
 
 use sqlparser::ast::{ObjectName, Query, SetExpr, TableAlias, TableFactor, Values};
 

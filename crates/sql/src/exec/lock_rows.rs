@@ -7,8 +7,8 @@
 //!
 //! With SKIP LOCKED the input reads without locks, and its rows only name candidates. The rows of
 //! tables of each candidate are locked at once, or the candidate is left out. Then the input runs
-//! again, with shared locks, over these rows of the tables alone: what it returns is true. Rows that
-//! are inserted meanwhile are not seen.
+//! again, with shared locks, over these rows of the tables alone: what it returns is true. Rows
+//! that are inserted meanwhile are not seen.
 
 use super::{CHUNK_ROWS, Context, Operator, Row, start};
 use crate::bind::{OnLocked, Strength};

@@ -17,6 +17,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::set("pg_options_to_table", &[Param::Of(Type::Text.array())], A_TEXT, options)
         .columns(&[("option_name", Type::Text), ("option_value", Type::Text)]),
     // No table has partitions.
+    Function::set("pg_partition_ancestors", &[INT4], A_CLASS, |_, _| {
+        Ok(Box::new(std::iter::empty()))
+    }),
     Function::set("pg_partition_tree", &[INT4], A_CLASS, |_, _| Ok(Box::new(std::iter::empty())))
         .columns(&[
             ("relid", Type::Object(Object::Class)),

@@ -7,8 +7,8 @@ use meridian_sql::{Engine, Session};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The locks of a process that gives no sign of life are taken over, and its sessions commit nothing
-/// until they have given them up.
+/// The locks of a process that gives no sign of life are taken over, and its sessions commit
+/// nothing until they have given them up.
 #[test]
 fn the_locks_of_a_silent_process_end() {
     let (mut session, memory) = with_people();

@@ -6,6 +6,7 @@ mod common;
 mod constraints;
 mod enums;
 mod generated;
+mod notices;
 mod sequences;
 mod zones;
 
@@ -432,7 +433,7 @@ fn catalogs_change_inside_transactions() {
         "ulm"
     );
     assert_eq!(run(s, "drop index by_age; truncate people; select count(*) from people")[2], "0");
-    assert_eq!(run(s, "vacuum; drop table people; drop table if exists people").len(), 3);
+    assert_eq!(run(s, "vacuum; drop table people; drop table if exists people").len(), 4);
     assert!(run(s, "drop table people")[0].starts_with("42P01"));
     assert_eq!(run(s, "create table u (a int); insert into u values (1),(1)")[1], "INSERT 0 2");
     assert!(run(s, "alter table u add primary key (a)")[0].starts_with("23505"));

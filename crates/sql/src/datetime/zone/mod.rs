@@ -127,7 +127,7 @@ impl Zone {
         let Ok(hours) = hours.parse::<f64>() else {
             return Zone::named(value).ok_or_else(refused);
         };
-        if hours.is_nan() || hours.abs() > posix::MOST_HOURS {
+        if hours.is_nan() || hours.abs() >= posix::MOST_HOURS + 1.0 {
             return Err(refused().detail("UTC timezone offset is out of range."));
         }
         Ok(Zone::of_offset((hours * 3600.0) as i32))
@@ -138,7 +138,7 @@ impl Zone {
         let part = match span {
             Interval { months: 0, days: 0, micros } => {
                 let east_s = micros / 1_000_000;
-                if east_s.unsigned_abs() as f64 <= posix::MOST_HOURS * 3600.0 {
+                if (east_s.unsigned_abs() as f64) < (posix::MOST_HOURS + 1.0) * 3600.0 {
                     return Ok(Zone::of_offset(east_s as i32));
                 }
                 "UTC timezone offset is out of range."

@@ -1,0 +1,2 @@
+CREATE TABLE half (id int);
+INSERT INTO missing VALUES (1);

@@ -1,0 +1,1 @@
+CREATE INDEX CONCURRENTLY entry_amount ON entry (amount);

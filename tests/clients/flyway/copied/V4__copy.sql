@@ -1,0 +1,4 @@
+COPY account (email) FROM STDIN;
+carl@example.org
+dora@example.org
+\.
