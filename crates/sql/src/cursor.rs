@@ -16,6 +16,7 @@ use crate::response::{Column, Response};
 use crate::run::Portal;
 use crate::savepoints::Savepoints;
 use crate::session::Session;
+use crate::system::OpenCursor;
 use sqlparser::ast::{self, FetchDirection, Statement};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ struct Cursor {
     with_hold: bool,
     /// True if it outlived the transaction that declared it.
     stays: bool,
+    /// The text of its declaration.
+    text: Arc<str>,
     /// Its number among those of the session, by which ROLLBACK TO finds the later ones.
     number: usize,
 }
@@ -50,6 +53,15 @@ impl Cursors {
     /// Returns the columns of a cursor, if there is one of the name.
     pub(crate) fn columns(&self, name: &str) -> Option<Arc<[Column]>> {
         self.open.get(name).map(|cursor| cursor.columns.clone())
+    }
+
+    /// Iterates over what `pg_cursors` shows.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = OpenCursor> {
+        self.open.iter().map(|(name, cursor)| OpenCursor {
+            name: name.clone(),
+            statement: cursor.text.clone(),
+            is_holdable: cursor.with_hold,
+        })
     }
 
     /// Begins a savepoint.
@@ -190,7 +202,8 @@ impl Session {
         let number = self.cursors.opened;
         self.cursors.opened += 1;
         let stays = !in_block;
-        let cursor = Cursor { columns, rows, memory, with_hold, stays, number };
+        let text = Arc::from(compiled.source.statement.to_string());
+        let cursor = Cursor { columns, rows, memory, with_hold, stays, text, number };
         self.cursors.open.insert(name, cursor);
         Ok(Response::Complete("DECLARE CURSOR".into()))
     }

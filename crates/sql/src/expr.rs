@@ -17,7 +17,7 @@ use crate::memory::{self, Held, QueryMemory};
 use crate::number;
 use crate::sequence::Sequences;
 use crate::settings::Settings;
-use crate::system::{Catalog, ServerInfo, Sessions};
+use crate::system::{Catalog, Opened, ServerInfo, Sessions};
 use crate::turn::Clock;
 use crate::types::Type;
 use meridian_clock::Timestamp;
@@ -85,6 +85,8 @@ pub struct Facts {
     pub(crate) warnings: Arc<Mutex<Vec<SqlError>>>,
     /// The database; `None` where expressions are evaluated without one.
     pub(crate) engine: Option<Arc<Engine>>,
+    /// The prepared statements and cursors of the session, if the statement reads them.
+    pub(crate) opened: Arc<Opened>,
 }
 
 impl Facts {

@@ -2,7 +2,7 @@
 
 use crate::names;
 use crate::system;
-use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
+use sqlparser::ast::{self, AccessExpr, Expr, SelectItem, SetExpr};
 
 /// Returns the heading of an output. `inner` is the name of the output of the subquery that it is,
 /// if it is bound.
@@ -25,7 +25,13 @@ fn named(expr: &Expr, inner: Option<&str>) -> Option<(String, bool)> {
         },
         Expr::TypedString(typed) => weak_type(&typed.data_type),
         Expr::Interval(_) => Some(("interval".into(), false)),
-        Expr::CompoundFieldAccess { root, .. } => named(root, inner),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(name)) => Some((names::fold(name), true)),
+                _ => None,
+            });
+            field.or_else(|| named(root, inner))
+        }
         Expr::Nested(expr) | Expr::Collate { expr, .. } => named(expr, inner),
         Expr::Case { else_result, .. } => {
             match else_result.as_deref().and_then(|expr| named(expr, inner)) {

@@ -23,6 +23,16 @@ pub(crate) fn expr_position(expr: &ast::Expr) -> Option<usize> {
     place(expr.span().start)
 }
 
+/// Returns the place of the name of a type, if the parser keeps it.
+pub(crate) fn type_position(ty: &DataType) -> Option<usize> {
+    match ty {
+        DataType::Custom(name, _) => {
+            name.0.first().and_then(|part| part.as_ident()).and_then(position)
+        }
+        _ => None,
+    }
+}
+
 /// Encodes a line and a column as one number, the line above bit 32.
 pub(crate) fn place(at: sqlparser::tokenizer::Location) -> Option<usize> {
     (at.line > 0).then_some((at.line as usize) << 32 | at.column as usize)

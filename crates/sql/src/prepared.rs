@@ -83,7 +83,8 @@ impl Session {
         let sql = Arc::from(statement.to_string());
         let inner = self.compile(Arc::new(parsed), declared).await?;
         check_kind(&inner.plan)?;
-        self.prepared.insert(name, Prepared { sql, compiled: Some(inner) });
+        let shown = Some(Arc::from(compiled.source.statement.to_string()));
+        self.prepared.insert(name, Prepared { sql, compiled: Some(inner), shown });
         Ok(Response::Complete("PREPARE".into()))
     }
 

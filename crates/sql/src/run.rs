@@ -237,6 +237,9 @@ impl Session {
         }
         let goes_on = portal.rows.is_some();
         if !goes_on {
+            if system::shows_opened(compiled.tables.iter().map(|table| table.id)) {
+                self.note_opened();
+            }
             self.facts.statement_us =
                 system::interval_now(&self.facts).ok().map(|(earliest, _)| earliest);
         }

@@ -37,6 +37,8 @@ pub(crate) struct Prepared {
     pub(crate) sql: Arc<str>,
     /// `None` for an empty statement.
     pub(crate) compiled: Option<Arc<Compiled>>,
+    /// The text of the PREPARE that made it.
+    pub(crate) shown: Option<Arc<str>>,
 }
 
 /// Returns the levels for which statements need stack.
@@ -108,6 +110,7 @@ impl Session {
             sequences: Arc::new(Sequences::new(engine.clone())),
             advisory: Arc::new(advisory::Holds::new(&engine, slot.number())),
             engine: Some(engine.clone()),
+            opened: Arc::default(),
         };
         Session {
             engine,
@@ -492,7 +495,7 @@ impl Session {
                 Some(self.compile(Arc::new(parsed), declared).await?)
             }
         };
-        self.prepared.insert(name.into(), Prepared { sql: Arc::from(sql), compiled });
+        self.prepared.insert(name.into(), Prepared { sql: Arc::from(sql), compiled, shown: None });
         Ok(())
     }
 

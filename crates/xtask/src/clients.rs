@@ -83,8 +83,8 @@ pub fn run(options: &Options) -> Result<(), String> {
             Ok(()) => {
                 // A server for each client: none depends on what another left.
                 let data = folder.path().join(client.name);
-                let meridian = server::meridian(&binary, &data, 1, &[])?;
-                let sides = Sides { meridian: &meridian, postgres: &postgres };
+                let meridian = server::meridian(&binary, &data, 1, &[]);
+                let sides = Sides { meridian: meridian.as_ref(), postgres: &postgres };
                 for run in client.runs {
                     let outcome = sides.compare(options.protocol, client, run, &home)?;
                     eprintln!("  {}", outcome.summary(run));
@@ -110,7 +110,8 @@ fn chosen(only: &[&'static Client]) -> Vec<&'static Client> {
 
 /// The two servers.
 struct Sides<'a> {
-    meridian: &'a Server,
+    /// Meridian, or the reason why it did not start.
+    meridian: Result<&'a Server, &'a String>,
     postgres: &'a Server,
 }
 
@@ -129,12 +130,16 @@ impl Sides<'_> {
             sql(&self.postgres.target, &create)?;
             self.run(self.postgres, None, client, run, home, &database)?
         };
-        // The clients that create databases do it by themselves under the default protocol.
+        // Programs that create databases learn of a protocol that is not the default.
         let name = protocol.row.name;
         let other = (name != protocols::DEFAULT.row.name).then_some(name);
-        let created = sql(&self.meridian.target, &format!("{create} PROTOCOL = \"{name}\""));
+        let create = format!("{create} PROTOCOL = \"{name}\"");
+        let created = self.meridian.map_err(String::clone).and_then(|server| {
+            sql(&server.target, &create)?;
+            Ok(server)
+        });
         let on_meridian = match created {
-            Ok(()) => self.run(self.meridian, other, client, run, home, &database)?,
+            Ok(server) => self.run(server, other, client, run, home, &database)?,
             Err(why) => Results::ended(&why),
         };
         Ok(Outcome::Ran { postgres: on_postgres, meridian: on_meridian })

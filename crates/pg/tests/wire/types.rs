@@ -140,7 +140,7 @@ async fn bytes_that_are_no_value_are_refused() {
         ("i", vec![0; 9]),
         ("n", vec![0, 9, 0, 0, 0, 0, 0, 0]),
         ("n", vec![0xff; 8]),
-        ("n", vec![0, 1, 0x7f, 0xff, 0, 0, 0, 0, 0, 1]),
+        ("n", vec![0, 1, 0, 0, 0, 0, 0x40, 0, 0, 1]),
         ("d", vec![0; 3]),
         ("u", vec![0; 15]),
         ("s", vec![0xff, 0xfe]),

@@ -100,7 +100,11 @@ impl Binder {
             args.iter().map(|arg| arg.ty).chain(within.iter().map(|(arg, _)| arg.ty)).collect();
         let call = aggregate::resolve(name, &types)?;
         let function = call.function;
-        let mut ty = call.result;
+        let mut ty = match (name, call.result) {
+            // These take networks for addresses, as in PostgreSQL.
+            ("min" | "max", Type::Cidr) => Type::Inet,
+            (_, ty) => ty,
+        };
         if function.is_ordered_set() && within.is_empty() {
             let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
             return Err(SqlError::new(state::WRONG_OBJECT, message));

@@ -4,6 +4,7 @@ use super::{Binder, Typed};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
+use crate::function;
 use crate::names;
 use crate::system::FIRST_USER_ID;
 use crate::types::Type;
@@ -73,7 +74,29 @@ impl Binder {
         root: &ast::Expr,
         chain: &[AccessExpr],
     ) -> Result<Typed, SqlError> {
+        // Of `t.column[1]`, the parser takes the column for a field of `t`.
+        let fields = chain.iter().take_while(|it| matches!(it, AccessExpr::Dot(_))).count();
+        if let (ast::Expr::Identifier(table), 1..) = (root, fields) {
+            let mut path = vec![table.clone()];
+            path.extend(chain[..fields].iter().filter_map(|it| match it {
+                AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(name.clone()),
+                _ => None,
+            }));
+            let column = ast::Expr::CompoundIdentifier(path);
+            return match &chain[fields..] {
+                [] => self.bind(&column),
+                rest => self.subscripts(&column, rest),
+            };
+        }
         let array = self.bind_free(root)?;
+        if let (ast::Expr::Nested(_), [AccessExpr::Dot(ast::Expr::Identifier(field))]) =
+            (root, chain)
+            && let Some(at) = function::field_of_expanded(&names::fold(field))
+            && array.ty == Some(Type::Int4.array())
+        {
+            let at = Typed::of(Expr::Const(Datum::Int4(at)), Type::Int4);
+            return self.apply("[]", vec![array, at]);
+        }
         if array.ty == Some(Type::Jsonb) {
             return self.jsonb_subscripts(array, chain);
         }

@@ -43,6 +43,7 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
         BinaryOperator::QuestionPipe => "?|",
         BinaryOperator::ArrowAt => "<@",
         BinaryOperator::PGOverlap => "&&",
+        BinaryOperator::Custom(name) if name == "<<=" || name == ">>=" => name,
         // OPERATOR(pg_catalog.~)
         BinaryOperator::PGCustomBinaryOperator(parts) => parts.last()?,
         _ => return None,
@@ -213,7 +214,8 @@ impl Binder {
             },
             ast::Expr::Value(value) => self.literal(&value.value)?,
             ast::Expr::TypedString(typed) => {
-                let ty = names::data_type(&typed.data_type, &self.types)?;
+                let ty = names::data_type(&typed.data_type, &self.types)
+                    .map_err(|error| error.at(names::type_position(&typed.data_type)))?;
                 // `char` has no length here, as where a value is cast to `bpchar`.
                 let ty = match &typed.data_type {
                     ast::DataType::Char(None) | ast::DataType::Character(None) => Type::Char(0),

@@ -4,7 +4,7 @@ use super::lock::Lockable;
 use super::{Binder, Output};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
-use crate::function::Function;
+use crate::function::{self, Function};
 use crate::logical::{ColumnId, Functions, JoinKind, Rel};
 use crate::names;
 use crate::types::Type;
@@ -64,6 +64,9 @@ impl Binder {
         args: Vec<Expr>,
         ty: Type,
     ) -> Result<Expr, SqlError> {
+        if let Some(row) = function::as_array(function) {
+            return self.set_call(row, args, Type::Int4.array());
+        }
         if function.width() > 1 {
             let what = format!("{}, which returns several columns, outside FROM", function.name);
             return Err(SqlError::unsupported(what));

@@ -1,6 +1,6 @@
 //! ALTER TABLE.
 
-use super::{Ddl, change, columns, constraints, open, views};
+use super::{Ddl, change, check_row_type, columns, constraints, open, views};
 use crate::catalog;
 use crate::error::SqlError;
 use crate::kv;
@@ -57,6 +57,7 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
                     }
                 };
                 cx.check_free(table.schema, &name).await?;
+                check_row_type(cx, table.schema, &name).await?;
                 views::refuse_renamed(cx, table.id, &table.name).await?;
                 cx.txn.put(kv::name_key(table.schema, &table.name), None)?;
                 catalog::put_name(cx.txn, table.schema, &name, table.id, table.id)?;

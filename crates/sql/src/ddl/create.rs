@@ -4,7 +4,8 @@ use super::index::{add_index, parts};
 use super::like::model;
 use super::stored::{self, stored};
 use super::{
-    Ddl, comments, constraints, duplicate, foreign_keys, free_name, generated, sequences, users,
+    Ddl, check_row_type, comments, constraints, duplicate, foreign_keys, free_name, generated,
+    sequences, users,
 };
 use crate::catalog::{self, ColumnDef, Comments, Identity, Table};
 use crate::clauses;
@@ -31,6 +32,7 @@ pub(super) async fn create_table(
         cx.skip_existing(&name);
         return Ok(());
     }
+    check_row_type(cx, schema, &name).await?;
     let (mut columns, mut given, mut defs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut rest, mut models) = (likes.iter(), Vec::new());
     for def in &create.columns {

@@ -422,6 +422,21 @@ async fn free_name(cx: &mut Ddl<'_>, schema: u32, wanted: String) -> Result<Stri
     Ok(name)
 }
 
+/// Fails with 42710 if a type has the name of a new table, view or sequence in its schema, whose
+/// rows have a type of that name.
+async fn check_row_type(cx: &mut Ddl<'_>, schema: u32, name: &str) -> Result<(), SqlError> {
+    match cx.txn.get(&kv::type_name_key(schema, name), Lock::Exclusive).await? {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("type \"{name}\" already exists");
+            Err(SqlError::new(state::DUPLICATE_OBJECT, message).hint(
+                "A relation has an associated type of the same name, so you must use a name that \
+                 doesn't conflict with any existing type.",
+            ))
+        }
+    }
+}
+
 fn duplicate(name: &str) -> SqlError {
     SqlError::new(state::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
 }

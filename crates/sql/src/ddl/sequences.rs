@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP SEQUENCE, and the sequences of columns.
 
-use super::{Ddl, change, depended_on, duplicate, free_name, open, views};
+use super::{Ddl, change, check_row_type, depended_on, duplicate, free_name, open, views};
 use crate::bind;
 use crate::catalog::{self, Identity, Object, Table};
 use crate::error::{SqlError, state};
@@ -24,6 +24,7 @@ pub(super) async fn run(
             let schema = cx.place(&name).await?;
             let name = (schema, &*name.name);
             if catalog::relation_in(cx.txn, schema, name.1).await?.is_none() {
+                check_row_type(cx, schema, name.1).await?;
                 let sequence = create(cx, name, Type::Int8, options, None).await?;
                 own(cx, sequence, options).await?;
             } else if *if_not_exists {

@@ -53,7 +53,16 @@ async fn check_free(cx: &mut Ddl<'_>, schema: u32, name: &str) -> Result<(), Sql
         let message = format!("type \"{name}\" already exists");
         return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
     }
-    Ok(())
+    // The rows of tables and views have types of their names.
+    let Some(found) = catalog::relation_in(cx.txn, schema, name).await? else { return Ok(()) };
+    let cache = &cx.engine.cache;
+    match catalog::object_by_id(cx.txn, cache, found.id, cx.clean, Lock::Exclusive).await? {
+        Some(Object::Table(_) | Object::View(_)) => {
+            let message = format!("type \"{name}\" already exists");
+            Err(SqlError::new(state::DUPLICATE_OBJECT, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Finds a type, and locks its version until the transaction ends.

@@ -2,7 +2,7 @@
 //!
 //! A change that the query of a view would notice is refused, or drops the view with CASCADE.
 
-use super::{Ddl, depended_on, duplicate, stored, users};
+use super::{Ddl, check_row_type, depended_on, duplicate, stored, users};
 use crate::bind::Objects;
 use crate::catalog::{self, ColumnDef, Object, Resolver, SearchPath, Table};
 use crate::clauses;
@@ -57,7 +57,10 @@ pub(super) async fn create(
             None => return Err(catalog::not_a("view", &name.name)),
         },
         Some(_) => return Err(duplicate(&name.name)),
-        None => None,
+        None => {
+            check_row_type(cx, schema, &name.name).await?;
+            None
+        }
     };
     let name = name.name;
     let (text, new) = settle(cx, text).await?;

@@ -119,6 +119,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     zero("pg_indexes_size"),
     zero("pg_database_size"),
     zero("pg_tablespace_size"),
+    zero("pg_stat_get_numscans"),
+    zero("pg_stat_get_tuples_returned"),
+    zero("pg_stat_get_tuples_fetched"),
+    zero("pg_stat_get_tuples_inserted"),
+    zero("pg_stat_get_tuples_updated"),
+    zero("pg_stat_get_tuples_deleted"),
+    zero("pg_stat_get_live_tuples"),
+    zero("pg_stat_get_dead_tuples"),
+    zero("pg_stat_get_blocks_fetched"),
+    zero("pg_stat_get_blocks_hit"),
     never("pg_is_other_temp_schema"),
     never("pg_relation_is_publishable"),
     nothing("acldefault", A_TEXT),
@@ -241,7 +251,11 @@ fn role(args: &[Datum], scope: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlErro
 }
 
 fn procedure(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
-    found(args, |name| Err(missing("function", name, state::UNDEFINED_FUNCTION)), |_| None)
+    let by_name = |name: &str| {
+        let missing = || missing("function", name.trim(), state::UNDEFINED_FUNCTION);
+        system::procedure_named(name.trim()).ok_or_else(missing)
+    };
+    found(args, by_name, system::procedure_name)
 }
 
 fn some(text: Option<String>) -> Result<Datum, SqlError> {

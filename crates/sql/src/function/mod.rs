@@ -16,6 +16,7 @@ mod locks;
 mod math;
 mod network;
 mod pattern;
+mod reflect;
 mod regexp;
 mod resolve;
 mod sequence;
@@ -30,6 +31,7 @@ pub(crate) use catalog::PG_TYPEOF;
 pub(crate) use enumeration::{ENUM_END, ENUM_RANGE};
 pub(crate) use json::{ROW_AS_JSON, makes_json, takes_rows};
 pub(crate) use pattern::{like, like_range};
+pub(crate) use reflect::{as_array, field_of_expanded};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
 pub(crate) use time::{shifted, shifted_in};
 
@@ -292,7 +294,7 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 16] = [
+const ALL: [&[Function]; 17] = [
     array::FUNCTIONS,
     catalog::FUNCTIONS,
     conditional::FUNCTIONS,
@@ -302,6 +304,7 @@ const ALL: [&[Function]; 16] = [
     enumeration::FUNCTIONS,
     network::FUNCTIONS,
     pattern::FUNCTIONS,
+    reflect::FUNCTIONS,
     regexp::FUNCTIONS,
     sequence::FUNCTIONS,
     session::FUNCTIONS,

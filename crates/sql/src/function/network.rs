@@ -43,6 +43,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::new("<<", &[INET, INET], A_BOOL, |args, _| within(args, (1, 0))),
     Function::new(">>", &[INET, INET], A_BOOL, |args, _| within(args, (0, 1))),
+    Function::new("<<=", &[INET, INET], A_BOOL, |args, _| {
+        Ok(Datum::Bool(at(args, 1)?.contains(at(args, 0)?)))
+    }),
+    Function::new(">>=", &[INET, INET], A_BOOL, |args, _| {
+        Ok(Datum::Bool(at(args, 0)?.contains(at(args, 1)?)))
+    }),
     Function::new("&&", &[INET, INET], A_BOOL, |args, _| {
         let (a, b) = (at(args, 0)?, at(args, 1)?);
         Ok(Datum::Bool(a.contains(b) || b.contains(a)))

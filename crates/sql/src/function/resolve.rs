@@ -61,6 +61,7 @@ enum Category {
     Text,
     Time,
     Span,
+    Network,
     Other,
 }
 
@@ -71,13 +72,17 @@ fn category(ty: Type) -> Category {
         ty if ty.is_text() => Category::Text,
         Type::Date | Type::Time | Type::Timestamp | Type::TimestampTz => Category::Time,
         Type::Interval => Category::Span,
+        Type::Inet | Type::Cidr => Category::Network,
         _ => Category::Other,
     }
 }
 
 /// True for the types that a conversion prefers.
 fn is_preferred(ty: Type) -> bool {
-    matches!(ty, Type::Bool | Type::Float8 | Type::Text | Type::TimestampTz | Type::Interval)
+    matches!(
+        ty,
+        Type::Bool | Type::Float8 | Type::Text | Type::TimestampTz | Type::Interval | Type::Inet
+    )
 }
 
 /// Chooses the form of a function for arguments of these types; `None` for an undetermined one.

@@ -2,31 +2,18 @@
 
 use super::of::*;
 use super::time::{shifted, shifted_in};
-use super::{Function, Out, Param, Rows, array_at, numeric_at, whole_at, wrong_type};
+use super::{Function, Param, Rows, array_at, numeric_at, whole_at, wrong_type};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::interval::Interval;
 use crate::number;
 use crate::numeric::Numeric;
-use crate::types::{Object, Type};
-
-const A_CLASS: Out = Out::Of(Type::Object(Object::Class));
+use crate::types::Type;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::set("pg_options_to_table", &[Param::Of(Type::Text.array())], A_TEXT, options)
         .columns(&[("option_name", Type::Text), ("option_value", Type::Text)]),
-    // No table has partitions.
-    Function::set("pg_partition_ancestors", &[INT4], A_CLASS, |_, _| {
-        Ok(Box::new(std::iter::empty()))
-    }),
-    Function::set("pg_partition_tree", &[INT4], A_CLASS, |_, _| Ok(Box::new(std::iter::empty())))
-        .columns(&[
-            ("relid", Type::Object(Object::Class)),
-            ("parentrelid", Type::Object(Object::Class)),
-            ("isleaf", Type::Bool),
-            ("level", Type::Int4),
-        ]),
     Function::set("generate_series", &[INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),
     Function::set("generate_series", &[INT4, INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),
     Function::set("generate_series", &[INT8, INT8], AN_INT8, |a, _| integers(a, Type::Int8)),

@@ -15,7 +15,7 @@
 
 use crate::aggregate::Aggregate;
 use crate::datum::Datum;
-use crate::expr::Expr;
+use crate::expr::{Compare, Expr};
 use crate::logical::{ColumnId, Join, JoinKind, Rel, SetOp, SetOperation, Subquery, Wants};
 use crate::window::Work;
 use std::collections::BTreeSet;
@@ -180,7 +180,7 @@ fn filter(input: Rel, condition: Expr, next: &mut ColumnId) -> Rel {
     let mut input = input.filter(without);
     let mut rest = Vec::new();
     for conjunct in with {
-        match conjunct {
+        match or_one_row(conjunct) {
             Expr::Subquery(subquery) if is_truth(&subquery) => {
                 input = test(input, *subquery, false, next);
             }
@@ -207,6 +207,50 @@ fn is_truth(subquery: &Subquery) -> bool {
         Wants::Value(_) => false,
         Wants::Existence => true,
         Wants::Any(condition) => !condition.has_subquery(),
+    }
+}
+
+/// Returns `x = (SELECT …)` as `x IN (SELECT …)` if the subquery has at most one row and is the same
+/// for all rows: as conjuncts, both are true for the same rows, and a join may begin at that row.
+fn or_one_row(conjunct: Expr) -> Expr {
+    let is_one = |side: &Expr| match side {
+        Expr::Subquery(it) => {
+            matches!(it.wants, Wants::Value(_))
+                && has_one_row(&it.rel)
+                && it.rel.free_columns().is_empty()
+        }
+        _ => false,
+    };
+    let (left, right) = match conjunct {
+        Expr::Compare(Compare::Eq, sides) if is_one(&sides.1) => *sides,
+        Expr::Compare(Compare::Eq, sides) if is_one(&sides.0) => (sides.1, sides.0),
+        other => return other,
+    };
+    let equal = |right| Expr::Compare(Compare::Eq, Box::new((left, right)));
+    match right {
+        Expr::Subquery(subquery) => match *subquery {
+            Subquery { wants: Wants::Value(column), rel } => {
+                let wants = Wants::Any(equal(Expr::Column(column)));
+                Expr::Subquery(Box::new(Subquery { wants, rel }))
+            }
+            other => equal(Expr::Subquery(Box::new(other))),
+        },
+        other => equal(other),
+    }
+}
+
+/// True if a relation has no more than one row.
+fn has_one_row(rel: &Rel) -> bool {
+    match rel {
+        Rel::Limit { limit: Some(Expr::Const(limit)), .. } => {
+            limit.as_i64().is_some_and(|limit| limit <= 1)
+        }
+        Rel::Aggregate { keys, sets, .. } => keys.is_empty() && sets.is_none(),
+        Rel::Project { input, .. }
+        | Rel::Filter { input, .. }
+        | Rel::Sort { input, .. }
+        | Rel::Lock { input, .. } => has_one_row(input),
+        _ => false,
     }
 }
 

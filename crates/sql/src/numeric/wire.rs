@@ -10,6 +10,8 @@ const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xC000;
 const INFINITY: u16 = 0xD000;
 const NEGATIVE_INFINITY: u16 = 0xF000;
+/// The scale that PostgreSQL writes for an infinity; nothing reads it.
+const INFINITE_SCALE: u16 = 0x20;
 
 fn bad(what: &str) -> SqlError {
     let message = format!("invalid {what} in external \"numeric\" value");
@@ -19,13 +21,13 @@ fn bad(what: &str) -> SqlError {
 impl Numeric {
     /// Appends the format.
     pub(crate) fn write_binary(&self, out: &mut Vec<u8>) {
-        let sign = match self {
+        let (sign, scale) = match self {
             Numeric::Finite(n) => return n.write_binary(out),
-            Numeric::NaN => NAN,
-            Numeric::Infinity => INFINITY,
-            Numeric::NegativeInfinity => NEGATIVE_INFINITY,
+            Numeric::NaN => (NAN, 0),
+            Numeric::Infinity => (INFINITY, INFINITE_SCALE),
+            Numeric::NegativeInfinity => (NEGATIVE_INFINITY, INFINITE_SCALE),
         };
-        [0, 0, sign, 0].iter().for_each(|word| out.extend(word.to_be_bytes()));
+        [0, 0, sign, scale].iter().for_each(|word| out.extend(word.to_be_bytes()));
     }
 
     /// Reads the format. Digits that the scale does not show are dropped.

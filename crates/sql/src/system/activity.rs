@@ -121,10 +121,10 @@ pub trait Backend: Send + Sync {
 
 /// The activity of a session, as other sessions may see it.
 #[derive(Clone)]
-struct Activity {
+pub(super) struct Activity {
     backend: Option<Arc<dyn Backend>>,
     pid: i32,
-    database: Arc<str>,
+    pub(super) database: Arc<str>,
     user: Arc<str>,
     application: Arc<str>,
     client: Option<(String, u16)>,
@@ -177,7 +177,7 @@ impl Sessions {
         sessions.find(|session| session.pid == pid).and_then(|session| session.backend)
     }
 
-    fn list(&self) -> Vec<Activity> {
+    pub(super) fn list(&self) -> Vec<Activity> {
         let slots: Vec<_> = locked(&self.slots).values().cloned().collect();
         slots.iter().map(|slot| locked(slot).clone()).collect()
     }

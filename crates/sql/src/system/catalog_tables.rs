@@ -1,7 +1,8 @@
 //! The rows of `pg_catalog`.
 
-use super::dependencies::default_id;
+use super::dependencies::{default_id, row_type_id};
 use super::describe::{default_of, index_definition};
+use super::input_functions;
 use super::{
     DATABASE_OWNER, DATABASES, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer,
 };
@@ -10,7 +11,7 @@ use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::enumeration::Enum;
-use crate::index::Index;
+use crate::index::{Index, IndexPart};
 use crate::names::{self, Qualified};
 use crate::parse;
 use crate::types::{ARRAYS, Type};
@@ -48,6 +49,9 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (2950, "uuid", 16, "b", "U"),
     (3802, "jsonb", -1, "b", "U"),
 ];
+
+/// The types that conversions prefer in their categories.
+const PREFERRED: [u32; 7] = [16, 25, 26, 701, 869, 1184, 1186];
 
 /// Returns the type that a text names, as SQL writes it: `character varying(3)`, `int[]`.
 pub(crate) fn type_written(text: &str, types: &[(Qualified, Enum)]) -> Option<u32> {
@@ -117,6 +121,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "pg_indexes" => indexes,
         "pg_namespace" => namespace,
         "pg_opclass" => opclass,
+        "pg_opfamily" => opfamily,
         "pg_settings" => settings,
         "pg_tables" => tables,
         "pg_tablespace" => tablespace,
@@ -167,12 +172,26 @@ fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             for (at, part) in index.columns.iter().enumerate() {
                 let column = match part.column() {
                     Some(column) => table.columns[column].clone(),
-                    None => ColumnDef::new("expr", index.type_of(table, *part)),
+                    None => {
+                        ColumnDef::new(&part_name(table, index, at), index.type_of(table, *part))
+                    }
                 };
                 column_of(out, index.id, at, false, &column);
             }
         }
     }
+}
+
+/// Returns the name of an index's column that is an expression: that of its function, and a number
+/// if one before has it.
+fn part_name(table: &Table, index: &Index, at: usize) -> String {
+    let name = |part: &IndexPart| match part.column() {
+        Some(column) => table.columns[column].name.clone(),
+        None => index.call_of(table, *part).unwrap_or("expr").to_lowercase(),
+    };
+    let wanted = name(&index.columns[at]);
+    let before = index.columns[..at].iter().filter(|part| name(part) == wanted).count();
+    if before == 0 { wanted } else { format!("{wanted}{before}") }
 }
 
 /// Returns PostgreSQL's kind of storage of a type: it has no meaning here, and tools compare it.
@@ -194,6 +213,7 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
     };
     let is_generated = column.generated.is_some();
     let has_default = is_generated || column.default.is_some() && column.identity.is_none();
+    let aligned_as = column.ty.element().unwrap_or(column.ty);
     out.row(&[
         ("attrelid", relation.into()),
         ("attname", column.name.as_str().into()),
@@ -206,7 +226,8 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ("attcacheoff", (-1).into()),
         ("atttypmod", column.ty.modifier().into()),
         ("attbyval", (1..=8).contains(&column.ty.length()).into()),
-        ("attalign", "i".into()),
+        ("attalign", input_functions::alignment(aligned_as.oid()).into()),
+        ("attndims", i32::from(matches!(column.ty, Type::Array(_))).into()),
         ("attstorage", storage(column.ty.oid(), column.ty.length().into()).into()),
         ("attnotnull", (own && column.not_null).into()),
         ("atthasdef", (own && has_default).into()),
@@ -291,6 +312,14 @@ struct Has {
     triggers: bool,
 }
 
+/// Returns the id of the type of a relation's rows; 0 if it has none.
+fn row_type(kind: &str, id: u32) -> i32 {
+    match kind {
+        "r" | "v" => row_type_id(id),
+        _ => 0,
+    }
+}
+
 /// Writes a relation: its kind, access method and number of columns, and what it has.
 fn relation(
     out: &mut Writer<'_>,
@@ -303,6 +332,7 @@ fn relation(
         ("oid", id.into()),
         ("relname", name.into()),
         ("relnamespace", schema.into()),
+        ("reltype", row_type(kind, id).into()),
         ("relowner", OWNER.into()),
         ("relam", access.into()),
         ("relfilenode", id.into()),
@@ -489,6 +519,37 @@ fn opclass(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
+/// The families of the operator classes.
+const OPFAMILIES: [(u32, &str); 15] = [
+    (397, "array_ops"),
+    (424, "bool_ops"),
+    (426, "bpchar_ops"),
+    (428, "bytea_ops"),
+    (434, "datetime_ops"),
+    (1970, "float_ops"),
+    (1974, "network_ops"),
+    (1976, "integer_ops"),
+    (1982, "interval_ops"),
+    (1988, "numeric_ops"),
+    (1994, "text_ops"),
+    (1996, "time_ops"),
+    (2968, "uuid_ops"),
+    (3522, "enum_ops"),
+    (4033, "jsonb_ops"),
+];
+
+fn opfamily(_: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for (oid, name) in OPFAMILIES {
+        out.row(&[
+            ("oid", oid.into()),
+            ("opfmethod", BTREE.into()),
+            ("opfname", name.into()),
+            ("opfnamespace", PG_CATALOG.into()),
+            ("opfowner", OWNER.into()),
+        ]);
+    }
+}
+
 fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for index in table.keys() {
@@ -549,17 +610,61 @@ fn namespace(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 fn settings(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for setting in context.facts.settings.described() {
+        let kind = ValueKind::of(setting.name, setting.by_default);
         let fixed = crate::settings::FIXED.contains(&setting.name);
         out.row(&[
             ("name", setting.name.into()),
             ("setting", setting.value.into()),
             ("category", "Client Connection Defaults".into()),
             ("context", if fixed { "internal" } else { "user" }.into()),
-            ("vartype", "string".into()),
+            ("unit", kind.unit().into()),
+            ("vartype", kind.name().into()),
             ("source", setting.source.into()),
             ("boot_val", setting.by_default.into()),
             ("reset_val", setting.initial.into()),
         ]);
+    }
+}
+
+/// The kind of a setting's values.
+enum ValueKind {
+    Bool,
+    Enum,
+    Integer,
+    Milliseconds,
+    String,
+}
+
+impl ValueKind {
+    fn of(name: &str, by_default: &str) -> ValueKind {
+        const ENUMS: [&str; 6] = [
+            "bytea_output",
+            "client_min_messages",
+            "default_transaction_isolation",
+            "intervalstyle",
+            "transaction_isolation",
+            "xmloption",
+        ];
+        match name {
+            _ if name.ends_with("_timeout") => ValueKind::Milliseconds,
+            _ if ENUMS.iter().any(|it| it.eq_ignore_ascii_case(name)) => ValueKind::Enum,
+            _ if matches!(by_default, "on" | "off") => ValueKind::Bool,
+            _ if by_default.parse::<i64>().is_ok() => ValueKind::Integer,
+            _ => ValueKind::String,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            ValueKind::Bool => "bool",
+            ValueKind::Enum => "enum",
+            ValueKind::Integer | ValueKind::Milliseconds => "integer",
+            ValueKind::String => "string",
+        }
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        matches!(self, ValueKind::Milliseconds).then_some("ms")
     }
 }
 
@@ -613,7 +718,9 @@ fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn tablespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
-    out.row(&[("oid", 1663.into()), ("spcname", "pg_default".into()), ("spcowner", OWNER.into())]);
+    for (oid, name) in [(1663, "pg_default"), (1664, "pg_global")] {
+        out.row(&[("oid", oid.into()), ("spcname", name.into()), ("spcowner", OWNER.into())]);
+    }
 }
 
 /// The comments on objects.
@@ -656,10 +763,35 @@ fn enumeration(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let array_of =
         |oid: u32| ARRAYS.iter().find(|(of, ..)| *of == oid).map_or(0, |(_, array, _)| *array);
+    for (schema, name, relation) in context.catalog.with_rows() {
+        let mut row = vec![
+            ("oid", row_type_id(relation).into()),
+            ("typname", name.into()),
+            ("typnamespace", schema.into()),
+            ("typowner", OWNER.into()),
+            ("typlen", (-1).into()),
+            ("typtype", "c".into()),
+            ("typcategory", "C".into()),
+            ("typisdefined", true.into()),
+            ("typdelim", ",".into()),
+            ("typrelid", relation.into()),
+            ("typalign", "d".into()),
+            ("typstorage", "x".into()),
+            ("typtypmod", (-1).into()),
+        ];
+        row.extend(input_functions::columns(input_functions::ROW));
+        out.row(&row);
+    }
     let mut one =
         |oid: u32, name: Value<'_>, length: i32, kind: &str, category: &str, element: u32| {
             let text = matches!(oid, 25 | 1042 | 1043) || matches!(element, 25 | 1042 | 1043);
-            out.row(&[
+            let is_array = category == "A";
+            let functions = match is_array {
+                true => Some(input_functions::ARRAY),
+                false => input_functions::of_type(oid),
+            };
+            let aligned_as = if is_array { element } else { oid };
+            let mut row = vec![
                 ("oid", oid.into()),
                 ("typname", name),
                 ("typnamespace", PG_CATALOG.into()),
@@ -675,7 +807,12 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("typstorage", storage(oid, length).into()),
                 ("typtypmod", (-1).into()),
                 ("typcollation", if text { DEFAULT_COLLATION.into() } else { 0.into() }),
-            ]);
+                ("typispreferred", PREFERRED.contains(&oid).into()),
+                ("typalign", input_functions::alignment(aligned_as).into()),
+                ("typsubscript", input_functions::subscript(oid, is_array)),
+            ];
+            row.extend(functions.into_iter().flat_map(input_functions::columns));
+            out.row(&row);
         };
     for (oid, name, length, kind, category) in TYPES {
         one(*oid, (*name).into(), *length, kind, category, 0);
@@ -689,7 +826,9 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         let name = &ty.descriptor().name;
         let mut one = |oid: u32, name: &str, length: i32, (kind, category): (&str, &str), ids| {
             let (element, array): (u32, u32) = ids;
-            out.row(&[
+            let is_array = element > 0;
+            let functions = if is_array { input_functions::ARRAY } else { input_functions::ENUM };
+            let mut row = vec![
                 ("oid", oid.into()),
                 ("typname", name.into()),
                 ("typnamespace", ty.descriptor().schema.into()),
@@ -704,7 +843,11 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("typarray", array.into()),
                 ("typstorage", storage(oid, length).into()),
                 ("typtypmod", (-1).into()),
-            ]);
+                ("typalign", "i".into()),
+                ("typsubscript", input_functions::subscript(oid, is_array)),
+            ];
+            row.extend(input_functions::columns(functions));
+            out.row(&row);
         };
         one(ty.id(), name, 4, ("e", "E"), (0, ty.array_id()));
         one(ty.array_id(), &format!("_{name}"), -1, ("b", "A"), (ty.id(), 0));

@@ -21,9 +21,34 @@ pub(super) fn default_id(table: u32, column: usize) -> i32 {
     table as i32 ^ (column as i32 + 1) << 20
 }
 
+/// Returns the id of the type of a relation's rows: that of no column, as there are fewer.
+pub(super) fn row_type_id(relation: u32) -> i32 {
+    default_id(relation, 2046)
+}
+
 fn depend(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    of_types(context, out);
     of_sequences(context, out);
     of_views(context, out);
+}
+
+/// The dependencies of columns on enum types.
+fn of_types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
+        for (at, column) in table.present() {
+            let Some(ty) = column.ty.enumeration() else { continue };
+            let is_array = column.ty.element().is_some();
+            let id = if is_array { ty.array_id() } else { ty.id() };
+            out.row(&[
+                ("classid", CLASS.into()),
+                ("objid", table.id.into()),
+                ("objsubid", (at as i32 + 1).into()),
+                ("refclassid", TYPE.into()),
+                ("refobjid", id.into()),
+                ("deptype", "n".into()),
+            ]);
+        }
+    }
 }
 
 /// The dependencies of columns' sequences, and of the defaults that take their values.

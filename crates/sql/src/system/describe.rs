@@ -1,6 +1,7 @@
 //! PostgreSQL's functions that describe tables, indexes and types: `format_type`, `pg_get_indexdef`
 //! and others.
 
+use super::dependencies::row_type_id;
 use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, type_written};
 use crate::catalog::{ColumnDef, Comments, Part, SearchPath, Table};
 use crate::constraint::ForeignKey;
@@ -253,8 +254,20 @@ impl Catalog {
         }
     }
 
+    /// Iterates over the ids and names of the relations whose rows have a type.
+    pub(super) fn with_rows(&self) -> impl Iterator<Item = (u32, &str, u32)> {
+        let tables = self.tables.iter().map(|it| (it.schema, it.name.as_str(), it.id));
+        tables.chain(self.views.iter().map(|it| (it.schema, it.name.as_str(), it.id)))
+    }
+
     /// Returns the name of a type, as `format_type` does.
     pub(crate) fn format_type(&self, oid: i64, modifier: Option<i64>) -> String {
+        let mut with_rows = self.with_rows();
+        if let Some((schema, name, _)) =
+            with_rows.find(|(_, _, id)| i64::from(row_type_id(*id)) == oid)
+        {
+            return self.shown_relation(schema, name);
+        }
         for ty in &self.types {
             if i64::from(ty.id()) == oid {
                 return self.shown_type(*ty);
@@ -497,6 +510,8 @@ pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
         0 => return "-".into(),
         18 => "\"char\"",
         19 => "name",
+        22 => "int2vector",
+        24 => "regproc",
         26 => "oid",
         700 => "real",
         705 => "unknown",

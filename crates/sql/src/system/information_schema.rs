@@ -10,14 +10,19 @@ use std::sync::Arc;
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
     Some(match name {
+        "character_sets" => character_sets,
         "check_constraints" => check_constraints,
         "columns" => columns,
         "key_column_usage" => key_column_usage,
         "constraint_column_usage" => constraint_column_usage,
+        "constraint_table_usage" => constraint_table_usage,
+        "element_types" => element_types,
+        "information_schema_catalog_name" => catalog_name,
         "referential_constraints" => referential_constraints,
         "schemata" => schemata,
         "table_constraints" => table_constraints,
         "tables" => tables,
+        "view_table_usage" => view_table_usage,
         "views" => views,
         _ => return None,
     })
@@ -95,6 +100,11 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::Char(length) => Some(length),
                 _ => None,
             };
+            // In UTF8, a character takes up to 4 bytes; a text up to 1 GB.
+            let octets = match column.ty {
+                Type::Text | Type::Varchar(None) => Some(1 << 30),
+                _ => length.map(|length| length.saturating_mul(4)),
+            };
             let datetime = match column.ty {
                 Type::Time | Type::Timestamp | Type::TimestampTz | Type::Interval => Some(6),
                 Type::Date => Some(0),
@@ -125,6 +135,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("is_nullable", (!column.not_null).into()),
                 ("data_type", data_type.into()),
                 ("character_maximum_length", length.into()),
+                ("character_octet_length", octets.into()),
                 ("numeric_precision", precision.into()),
                 ("numeric_precision_radix", radix.into()),
                 ("numeric_scale", scale.into()),
@@ -188,6 +199,92 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("is_deferrable", false.into()),
                 ("initially_deferred", false.into()),
                 ("enforced", true.into()),
+                ("nulls_distinct", (kind == "UNIQUE").then_some("YES").into()),
+            ]);
+        }
+    }
+}
+
+fn character_sets(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    out.row(&[
+        ("character_set_name", "UTF8".into()),
+        ("character_repertoire", "UCS".into()),
+        ("form_of_use", "UTF8".into()),
+        ("default_collate_catalog", database.into()),
+        ("default_collate_schema", "pg_catalog".into()),
+        ("default_collate_name", "C".into()),
+    ]);
+}
+
+fn catalog_name(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    out.row(&[("catalog_name", context.facts.database.as_str().into())]);
+}
+
+/// The tables that keys belong to, and those that foreign keys refer to.
+fn constraint_table_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    let mut one = |table: &Table, (of, name): (&Table, &str)| {
+        out.row(&[
+            ("table_catalog", database.into()),
+            ("table_schema", context.catalog.schema_name(table.schema).into()),
+            ("table_name", table.name.as_str().into()),
+            ("constraint_catalog", database.into()),
+            ("constraint_schema", context.catalog.schema_name(of.schema).into()),
+            ("constraint_name", name.into()),
+        ]);
+    };
+    for table in &context.catalog.tables {
+        table.constraints().for_each(|key| one(table, (table, &key.name)));
+        for foreign in &table.foreign {
+            if let Some(parent) = context.catalog.table(foreign.parent.into()) {
+                one(parent, (table, &foreign.name));
+            }
+        }
+    }
+}
+
+/// The types of the elements of arrays.
+fn element_types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for table in &context.catalog.tables {
+        for (at, column) in table.present() {
+            let Some(element) = column.ty.element() else { continue };
+            let own = element.enumeration();
+            let data_type = if own.is_some() { "USER-DEFINED" } else { element.name() };
+            let udt_schema = own.map_or(PG_CATALOG, |ty| ty.descriptor().schema);
+            let number = (at + 1).to_string();
+            out.row(&[
+                ("object_catalog", database.into()),
+                ("object_schema", context.catalog.schema_name(table.schema).into()),
+                ("object_name", table.name.as_str().into()),
+                ("object_type", "TABLE".into()),
+                ("collection_type_identifier", number.as_str().into()),
+                ("data_type", data_type.into()),
+                ("udt_catalog", database.into()),
+                ("udt_schema", context.catalog.schema_name(udt_schema).into()),
+                ("udt_name", type_name(element).into()),
+                ("dtd_identifier", format!("a{number}").into()),
+            ]);
+        }
+    }
+}
+
+/// The tables and views that views read.
+fn view_table_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for view in &context.catalog.views {
+        for id in &view.reads {
+            let table = context.catalog.table((*id).into()).map(|it| (it.schema, &it.name));
+            let view_of = || context.catalog.view((*id).into()).map(|it| (it.schema, &it.name));
+            let Some((schema, name)) = table.or_else(view_of) else { continue };
+            out.row(&[
+                ("view_catalog", database.into()),
+                ("view_schema", context.catalog.schema_name(view.schema).into()),
+                ("view_name", view.name.as_str().into()),
+                ("table_catalog", database.into()),
+                ("table_schema", context.catalog.schema_name(schema).into()),
+                ("table_name", name.as_str().into()),
             ]);
         }
     }

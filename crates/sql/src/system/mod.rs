@@ -13,7 +13,7 @@
 //! not list it.
 //!
 //! Not done: rows of `pg_class` for the system tables themselves; functions, operators and casts
-//! (`pg_proc` and its like are empty); privileges.
+//! (`pg_proc` and its like are empty).
 
 mod activity;
 mod catalog_tables;
@@ -21,9 +21,13 @@ mod clock;
 mod dependencies;
 mod describe;
 mod information_schema;
+mod input_functions;
 mod layout;
+mod privileges;
 mod sequences;
+mod session;
 mod shards;
+mod usage;
 mod zones;
 
 pub(crate) use activity::SessionSlot;
@@ -34,6 +38,8 @@ pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
 pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
+pub(crate) use input_functions::{procedure_name, procedure_named};
+pub(crate) use session::{OpenCursor, Opened, shows_opened};
 pub use shards::ShardFact;
 
 use crate::advisory;
@@ -46,7 +52,7 @@ use crate::kv;
 use crate::names::Qualified;
 use crate::sequence;
 use crate::statistics;
-use crate::types::Type;
+use crate::types::{Object as Kind, Type};
 use layout::LAYOUTS;
 use meridian_txn::{Lock, Locking, Transaction};
 use std::collections::BTreeMap;
@@ -96,6 +102,7 @@ fn column(spec: &str) -> ColumnDef {
         b'A' => Type::Int2.array(),
         b'T' => Type::Text.array(),
         b'v' => Type::Int2Vector,
+        b'p' => Type::Object(Kind::Procedure),
         _ => Type::Text,
     };
     ColumnDef { not_null: !code.ends_with('?'), ..ColumnDef::new(name, ty) }
@@ -140,9 +147,12 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| activity::rows_of(&table.name))
         .or_else(|| clock::rows_of(&table.name))
         .or_else(|| dependencies::rows_of(&table.name))
+        .or_else(|| privileges::rows_of(&table.name))
         .or_else(|| sequences::rows_of(&table.name))
+        .or_else(|| session::rows_of(&table.name))
         .or_else(|| shards::rows_of(&table.name))
         .or_else(|| zones::rows_of(&table.name))
+        .or_else(|| usage::rows_of(&table.name))
 }
 
 /// Collects the rows of a system table. A column that a row does not name is NULL if that is
@@ -163,9 +173,15 @@ impl<'t> Writer<'t> {
             Type::Int8 => Datum::Int8(0),
             Type::Float8 => Datum::Float8(0.0),
             Type::Text => Datum::text(""),
+            Type::Object(_) => Datum::Object(0, "-".into()),
             _ => Datum::Null,
         };
         Writer { table, defaults: table.columns.iter().map(default).collect(), rows: Vec::new() }
+    }
+
+    /// True if the table has a column of a name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.table.column(name).is_some()
     }
 
     pub(super) fn row(&mut self, values: &[(&str, Value<'_>)]) {
@@ -185,6 +201,7 @@ impl<'t> Writer<'t> {
                     (Value::Whole(n), _) => Datum::Int8(*n),
                     (Value::Time(us), _) => Datum::TimestampTz(*us),
                     (Value::Length(length), _) => Datum::Interval(*length),
+                    (Value::Procedure(oid, name), _) => Datum::Object(*oid, (&**name).into()),
                     (Value::Null, _) => Datum::Null,
                 };
             }
@@ -209,6 +226,7 @@ pub(super) enum Value<'a> {
     Whole(i64),
     Time(i64),
     Length(Interval),
+    Procedure(u32, String),
     Null,
 }
 
@@ -305,7 +323,7 @@ async fn shown(
 ) -> Result<(Catalog, BTreeMap<u32, sequence::Value>), SqlError> {
     let mut catalog = load(txn).await?;
     catalog.look_in(&facts.search_path());
-    if table.name == "pg_class" {
+    if matches!(&*table.name, "pg_class" | "pg_stat_all_tables" | "pg_stat_user_tables") {
         // It shows the numbers of rows.
         for table in &mut catalog.tables {
             let statistics = statistics::read(txn, table.id).await?;

@@ -39,7 +39,7 @@ pub struct Run {
 
 impl Run {
     const fn only() -> Run {
-        Run { name: "", program: None, arguments: &[], minutes: 10 }
+        Run { name: "", program: None, arguments: &[], minutes: 20 }
     }
 
     /// Returns a run of one of Django's suites.

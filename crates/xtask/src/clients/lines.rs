@@ -107,9 +107,9 @@ mod tests {
         let mut results = Results::read("ok a\nthread died\n");
         results.end = Some("signal: 9".to_owned());
         assert_eq!(results.reason("b"), "not run: signal: 9: thread died");
+        assert!(results.passes("a"));
         let results = Results::read("Trace\nDataError: wrong\nDETAIL: none\n");
         assert_eq!(results.last, "DataError: wrong");
-        assert!(results.passes("a"));
     }
 
     #[test]

@@ -169,7 +169,7 @@ pub fn differences(rows: &[Row<'_>]) -> String {
                 more => format!(" and {more} more"),
             };
             let item = format!("- {named}{more}: `{}`", reason.replace('`', "'"));
-            text += &wrapped(&item);
+            text += &wrapped(&item, "  ");
         }
     }
     text
@@ -178,14 +178,15 @@ pub fn differences(rows: &[Row<'_>]) -> String {
 /// The width of a line of a page.
 const WIDTH: usize = 100;
 
-/// Returns an item of a list in lines of the page's width.
-fn wrapped(item: &str) -> String {
+/// Returns a text in lines of the page's width; all but the first begin with an indentation.
+fn wrapped(words: &str, indentation: &str) -> String {
     let (mut text, mut width) = (String::new(), 0);
-    for word in item.split(' ') {
+    for word in words.split(' ') {
         let length = word.chars().count();
         if width > 0 && width + 1 + length > WIDTH {
-            text += "\n  ";
-            width = 2;
+            text.push('\n');
+            text += indentation;
+            width = indentation.len();
         } else if width > 0 {
             text.push(' ');
             width += 1;
@@ -199,15 +200,17 @@ fn wrapped(item: &str) -> String {
 
 /// Returns the page.
 pub fn page(rows: &[Row<'_>], protocol: &str, postgres: &str) -> String {
-    let mut text = format!(
-        "# Compatibility\n\n\
-         <!-- Written by cargo xtask clients: changes belong to crates/xtask/src/clients. -->\n\n\
-         The numbers are those of the run that wrote this page: `cargo xtask clients --write`, with\n\
-         the protocol `{protocol}`, beside `{postgres}`. Each client library runs a program of\n\
-         `tests/clients` with named checks of its own, or Django its own suites, on a fresh Meridian\n\
-         and on PostgreSQL; the share is that of the checks that pass on PostgreSQL. A check that\n\
-         fails has one reason, its first: what comes after in the same check was not seen.\n\n"
+    let head = "# Compatibility\n\n\
+                <!-- Written by cargo xtask clients: changes belong to crates/xtask/src/clients. -->\n\n";
+    let about = format!(
+        "The numbers are those of the run that wrote this page: `cargo xtask clients --write`, with \
+         the protocol `{protocol}`, beside `{postgres}`. Each client library runs a program of \
+         `tests/clients` with named checks, or Django its own suites, on a fresh Meridian and on \
+         PostgreSQL; the share is that of the checks that pass on PostgreSQL. A check that fails \
+         has one reason, its first: what comes after it in the same check was not seen. A time \
+         limit that was reached may be the machine's."
     );
+    let mut text = format!("{head}{}\n", wrapped(&about, ""));
     text += &matrix(rows);
     let differences = differences(rows);
     if !differences.is_empty() {
@@ -248,7 +251,7 @@ mod tests {
     #[test]
     fn items_are_wrapped() {
         let item = format!("- {}", "word ".repeat(50).trim_end());
-        let text = wrapped(&item);
+        let text = wrapped(&item, "  ");
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert_eq!(text.split_whitespace().count(), 51);
     }

@@ -1,0 +1,102 @@
+//! The functions by which types are read and written, as `pg_type` names them. They cannot be
+//! called, and `pg_proc` does not list them: clients tell the kinds of types by their names.
+
+use super::Value;
+
+/// The functions of a type: the beginning of their names, and their ids, of those for input,
+/// output, receive and send.
+type Functions = (&'static str, [u32; 4]);
+
+const ENDS: [&str; 4] = ["in", "out", "recv", "send"];
+
+pub(super) const ARRAY: Functions = ("array_", [750, 751, 2400, 2401]);
+pub(super) const ENUM: Functions = ("enum_", [3506, 3507, 3532, 3533]);
+pub(super) const ROW: Functions = ("record_", [2290, 2291, 2402, 2403]);
+
+/// The functions of PostgreSQL's types, and the alignment of these.
+const OF_TYPES: [(u32, Functions, &str); 24] = [
+    (16, ("bool", [1242, 1243, 2436, 2437]), "c"),
+    (17, ("bytea", [1244, 31, 2412, 2413]), "i"),
+    (18, ("char", [1245, 33, 2434, 2435]), "c"),
+    (19, ("name", [34, 35, 2422, 2423]), "c"),
+    (20, ("int8", [460, 461, 2408, 2409]), "d"),
+    (21, ("int2", [38, 39, 2404, 2405]), "s"),
+    (23, ("int4", [42, 43, 2406, 2407]), "i"),
+    (25, ("text", [46, 47, 2414, 2415]), "i"),
+    (26, ("oid", [1798, 1799, 2418, 2419]), "i"),
+    (114, ("json_", [321, 322, 323, 324]), "i"),
+    (650, ("cidr_", [1267, 1427, 2498, 2499]), "i"),
+    (701, ("float8", [214, 215, 2426, 2427]), "d"),
+    (705, ("unknown", [109, 110, 2416, 2417]), "c"),
+    (869, ("inet_", [910, 911, 2496, 2497]), "i"),
+    (1042, ("bpchar", [1044, 1045, 2430, 2431]), "i"),
+    (1043, ("varchar", [1046, 1047, 2432, 2433]), "i"),
+    (1082, ("date_", [1084, 1085, 2468, 2469]), "i"),
+    (1083, ("time_", [1143, 1144, 2470, 2471]), "d"),
+    (1114, ("timestamp_", [1312, 1313, 2474, 2475]), "d"),
+    (1184, ("timestamptz_", [1150, 1151, 2476, 2477]), "d"),
+    (1186, ("interval_", [1160, 1161, 2478, 2479]), "d"),
+    (1700, ("numeric_", [1701, 1702, 2460, 2461]), "i"),
+    (2950, ("uuid_", [2952, 2953, 2961, 2962]), "c"),
+    (3802, ("jsonb_", [3806, 3804, 3805, 3803]), "i"),
+];
+
+/// The functions that find the elements of values.
+const SUBSCRIPTS: [(&str, u32); 3] = [
+    ("array_subscript_handler", 6179),
+    ("jsonb_subscript_handler", 6098),
+    ("raw_array_subscript_handler", 6180),
+];
+
+/// Returns the functions of a type that every database has.
+pub(super) fn of_type(oid: u32) -> Option<Functions> {
+    OF_TYPES.iter().find(|(other, ..)| *other == oid).map(|(_, functions, _)| *functions)
+}
+
+/// Returns PostgreSQL's alignment of a type: it has no meaning here, and tools compare it.
+pub(super) fn alignment(oid: u32) -> &'static str {
+    OF_TYPES.iter().find(|(other, ..)| *other == oid).map_or("i", |(.., alignment)| alignment)
+}
+
+/// Returns the columns of `pg_type` that name a type's functions.
+pub(super) fn columns<'a>((stem, ids): Functions) -> [(&'a str, Value<'a>); 4] {
+    let value = |at: usize| Value::Procedure(ids[at], format!("{stem}{}", ENDS[at]));
+    [
+        ("typinput", value(0)),
+        ("typoutput", value(1)),
+        ("typreceive", value(2)),
+        ("typsend", value(3)),
+    ]
+}
+
+/// Returns the function that finds the elements of a type's values.
+pub(super) fn subscript<'a>(oid: u32, is_array: bool) -> Value<'a> {
+    let at = match oid {
+        _ if is_array => 0,
+        3802 => 1,
+        19 => 2,
+        _ => return Value::Procedure(0, "-".to_owned()),
+    };
+    let (name, id) = SUBSCRIPTS[at];
+    Value::Procedure(id, name.to_owned())
+}
+
+fn all() -> impl Iterator<Item = (String, u32)> {
+    let of_types = OF_TYPES.iter().map(|(_, functions, _)| functions);
+    let stems = of_types.chain([&ARRAY, &ENUM, &ROW]);
+    let named = stems.flat_map(|(stem, ids)| {
+        ENDS.iter().zip(ids).map(move |(end, id)| (format!("{stem}{end}"), *id))
+    });
+    named.chain(SUBSCRIPTS.map(|(name, id)| (name.to_owned(), id)))
+}
+
+/// Returns the id of a function that `pg_type` names.
+pub(crate) fn procedure_named(name: &str) -> Option<u32> {
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    all().find(|(other, _)| other == name).map(|(_, id)| id)
+}
+
+/// Returns the name of such a function, by its id.
+pub(crate) fn procedure_name(id: u32) -> Option<String> {
+    all().find(|(_, other)| *other == id).map(|(name, _)| name)
+}
