@@ -49,6 +49,11 @@ pub(crate) fn notice(link: &mut Link, error: &SqlError) {
     link.answers.notice(&as_report(severity, error));
 }
 
+/// Returns the format of a column: 1 is binary. Rows as values are always text.
+fn format_of(formats: &Formats, index: usize, column: &Column) -> i16 {
+    if column.ty.is_record() { 0 } else { formats.column(index) }
+}
+
 /// Sends RowDescription, or NoData.
 pub(crate) fn describe_columns(link: &mut Link, columns: Option<&[Column]>, formats: &Formats) {
     match columns {
@@ -61,7 +66,7 @@ pub(crate) fn describe_columns(link: &mut Link, columns: Option<&[Column]>, form
                 oid: column.ty.oid(),
                 size: column.ty.length(),
                 modifier: column.ty.modifier(),
-                format: formats.column(index),
+                format: format_of(formats, index, column),
             }))
         }
     }
@@ -81,7 +86,7 @@ pub(crate) fn send_row(
         for (index, (datum, column)) in row.iter().zip(columns).enumerate() {
             let start = body.len();
             body.extend_from_slice(&(-1i32).to_be_bytes());
-            let present = if formats.column(index) == 1 {
+            let present = if format_of(formats, index, column) == 1 {
                 datum.write_binary(column.ty, body)
             } else {
                 text.clear();

@@ -72,6 +72,9 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
         return is_assignable(from, to);
     }
+    if from.is_record() || to.is_record() {
+        return from == to;
+    }
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
     is_implicit(from, to)
         || (from.is_number() && to.is_number())
@@ -86,6 +89,9 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
 pub(crate) fn exists(from: Type, to: Type) -> bool {
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
         return exists(from, to);
+    }
+    if from.is_record() || to.is_record() {
+        return from == to;
     }
     is_assignable(from, to)
         || matches!((from, to), (Type::Int2 | Type::Int4 | Type::Int8, Type::Object(_)))

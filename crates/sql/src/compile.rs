@@ -7,7 +7,7 @@ use crate::constraint::{ForeignKey, Related};
 use crate::copy;
 use crate::create_as;
 use crate::cursor;
-use crate::dml::{Change, Insert};
+use crate::dml::{self, Write};
 use crate::engine::Engine;
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
@@ -17,6 +17,7 @@ use crate::limits;
 use crate::names::{self, Qualified};
 use crate::normalize;
 use crate::parse::Parsed;
+use crate::parts;
 use crate::physical;
 use crate::response::Column;
 use crate::sequence;
@@ -29,7 +30,7 @@ use crate::view::{self, Uses, View};
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
-use sqlparser::ast::{self, SetExpr, Statement, TableFactor, Visit};
+use sqlparser::ast::{self, Statement, TableFactor, Visit};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -42,17 +43,15 @@ const MANY_RELATIONS: usize = 100;
 
 /// The plan of a statement.
 pub(crate) enum Plan {
-    Insert(Insert),
-    Change(Change),
+    /// A change, and the tables that its foreign keys concern.
+    Write { write: Box<Write>, related: Option<Arc<Related>> },
+    /// A statement whose WITH changes data.
+    With(Box<dml::With>),
     /// A query with a plan of operators.
     Query(Arc<physical::Query>),
     /// The explained plan, the options, with which it may run, and the time that planning took, if
     /// there is a clock.
-    Explain {
-        plan: Box<Plan>,
-        options: explain::Options,
-        planning: Option<Duration>,
-    },
+    Explain { plan: Box<Plan>, options: explain::Options, planning: Option<Duration> },
     /// A change of the catalog, or TRUNCATE or COPY: runs from the statement itself.
     Schema,
     /// A statement of the session: transaction control and settings.
@@ -214,14 +213,16 @@ pub(crate) async fn compile_for(
     source: Arc<Parsed>,
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
+    // Apart, so that the state of what waits for it stays small.
     match work {
         // A transaction block has one snapshot, also for the catalog.
         Some(work) if work.sees_catalog() || (work.reads_only() && work.explicit) => {
-            compile(engine, facts, work.txn.as_mut(), work.clean, path, source, declared).await
+            let (txn, clean) = (work.txn.as_mut(), work.clean);
+            Box::pin(compile(engine, facts, txn, clean, path, source, declared)).await
         }
         _ => {
             let mut txn = look(engine).await?;
-            compile(engine, facts, txn.as_mut(), true, path, source, declared).await
+            Box::pin(compile(engine, facts, txn.as_mut(), true, path, source, declared)).await
         }
     }
 }
@@ -241,23 +242,54 @@ async fn plan_sequences(
     Ok(())
 }
 
-/// Finds the tables that the foreign keys of a table concern: the tables that it refers to, the
-/// tables that refer to it, and, since actions may change rows of these, the same of each. Adds
-/// them to the objects that a statement is planned for.
+/// Finds the table that a statement changes, if it does. Adds it, and the sequences of its defaults,
+/// to what the statement is planned for.
+async fn target(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
+    clean: bool,
+    statement: &Statement,
+    tables: &mut Vec<Planned>,
+) -> Result<Option<Arc<Table>>, SqlError> {
+    let name = match statement {
+        Statement::Insert(insert) => bind::table_of(insert)?,
+        Statement::Update(_) | Statement::Delete(_) => bind::target_of(statement)?,
+        Statement::Merge(merge) => bind::merged(merge)?,
+        _ => return Ok(None),
+    };
+    if let Statement::Merge(_) = statement
+        && let Readable::View(view) = readable(engine, txn, names, clean, name).await?
+    {
+        let message = format!("cannot execute MERGE on relation \"{}\"", view.name);
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+            .detail("This operation is not supported for views."));
+    }
+    let table = changeable(table(engine, txn, names, clean, name).await?)?;
+    if tables.iter().all(|known| known.id != table.id) {
+        tables.push(table.planned());
+        plan_sequences(engine, txn, clean, &table, tables).await?;
+    }
+    Ok(Some(table))
+}
+
+/// Finds the tables that the foreign keys of some tables concern: those that they refer to, those
+/// that refer to them, and, since actions may change rows of these, the same of each. Adds them to
+/// the objects that a statement is planned for.
 async fn related(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,
-    table: &Arc<Table>,
+    targets: &[Arc<Table>],
     planned: &mut Vec<Planned>,
 ) -> Result<Option<Arc<Related>>, SqlError> {
-    if !table.has_references() {
+    if !targets.iter().any(|table| table.has_references()) {
         return Ok(None);
     }
     let mut related = Related::default();
-    related.tables.insert(table.id, table.clone());
+    related.tables.extend(targets.iter().map(|table| (table.id, table.clone())));
     // The tables whose rows the statement may change.
-    let (mut changing, mut at) = (vec![table.clone()], 0);
+    let (mut changing, mut at) = (targets.to_vec(), 0);
     while let Some(table) = changing.get(at).cloned() {
         at += 1;
         let parents = table.foreign.iter().map(|foreign| (foreign.parent, false));
@@ -295,10 +327,11 @@ pub(crate) async fn related_for(
     table: &Arc<Table>,
     tables: &mut Vec<Planned>,
 ) -> Result<Option<Arc<Related>>, SqlError> {
+    let targets = std::slice::from_ref(table);
     if work.sees_catalog() {
-        return related(engine, work.txn.as_mut(), work.clean, table, tables).await;
+        return related(engine, work.txn.as_mut(), work.clean, targets, tables).await;
     }
-    related(engine, look(engine).await?.as_mut(), true, table, tables).await
+    related(engine, look(engine).await?.as_mut(), true, targets, tables).await
 }
 
 /// Returns the table if statements may change it.
@@ -358,7 +391,7 @@ async fn compile(
         _ => statement,
     };
     clauses::statement(statement)?;
-    let (with, planned) = with_of(statement)?;
+    let (with, planned) = parts::with_of(statement)?;
     if let (Statement::Execute { .. }, Some(_)) = (planned, &explained) {
         return Ok(Compiled {
             levels: source.levels,
@@ -375,20 +408,47 @@ async fn compile(
     }
     let has_plan = matches!(
         planned,
-        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+        Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Merge(_)
     );
     if explained.is_some() && !has_plan {
-        let message = "EXPLAIN is for SELECT, VALUES, INSERT, UPDATE and DELETE";
+        let message = "EXPLAIN is for SELECT, VALUES, INSERT, UPDATE, DELETE and MERGE";
         return Err(SqlError::new(state::SYNTAX, message));
     }
     let mut tables = Vec::new();
     let mut views = Uses::default();
     let names = &mut Resolver::new(path);
     let (plan, params, columns) = match planned {
+        _ if let Some(with) = parts::modifying_of(statement) => {
+            let mut targets = Vec::with_capacity(with.cte_tables.len() + 1);
+            for part in with.cte_tables.iter().filter(|cte| bind::modifies(cte)) {
+                let change = parts::part_of(part)?;
+                targets.extend(target(engine, txn, names, clean, change, &mut tables).await?);
+            }
+            let main = target(engine, txn, names, clean, planned, &mut tables).await?;
+            let changing = targets.len();
+            targets.extend(main.clone());
+            let named = Named::of(statement);
+            let (mut found, relations) =
+                read(engine, txn, names, clean, named, &targets, &mut tables, &mut views).await?;
+            found.zone = facts.zone().clone();
+            let related = related(engine, txn, clean, &targets, &mut tables).await?;
+            targets.truncate(changing);
+            found.targets = targets;
+            let bound =
+                step(relations, || bind::modifying(with, planned, main, &found, &declared)).await?;
+            let params = bound.params.clone();
+            let with = step(relations, || parts::plan_with(bound, related, relations)).await?;
+            let columns = with.columns();
+            (Plan::With(Box::new(with)), params, columns)
+        }
         Statement::Query(query) => {
             let named = Named::of(statement);
             let (mut found, relations) =
-                read(engine, txn, names, clean, named, None, &mut tables, &mut views).await?;
+                read(engine, txn, names, clean, named, &[], &mut tables, &mut views).await?;
             found.zone = facts.zone().clone();
             let shorter = match &source.copy_to {
                 Some(options) => copy::without_generated(options, query, &found)?,
@@ -401,52 +461,37 @@ async fn compile(
             let (params, columns) = (plan.params.clone(), plan.columns.clone());
             (Plan::Query(plan), params, Some(columns))
         }
-        Statement::Insert(insert) => {
-            let name = bind::table_of(insert)?;
-            let into = changeable(table(engine, txn, names, clean, name).await?)?;
-            tables.push(into.planned());
-            plan_sequences(engine, txn, clean, &into, &mut tables).await?;
-            let named = Named::of(statement);
-            let overriding = source.overriding;
-            let (mut found, relations) =
-                read(engine, txn, names, clean, named, Some(&into), &mut tables, &mut views)
-                    .await?;
-            found.zone = facts.zone().clone();
-            let related = related(engine, txn, clean, &into, &mut tables).await?;
-            let bound =
-                step(relations, || bind::insert(insert, with, into, &found, &declared, overriding))
-                    .await?;
-            let params = bound.params.clone();
-            let insert = step(relations, || Insert::plan(bound, related, relations)).await?;
-            let columns = insert.columns();
-            (Plan::Insert(insert), params, columns)
-        }
-        Statement::Update(_) | Statement::Delete(_) => {
-            let name = bind::target_of(planned)?;
-            let table = changeable(table(engine, txn, names, clean, name).await?)?;
-            tables.push(table.planned());
-            plan_sequences(engine, txn, clean, &table, &mut tables).await?;
+        _ if let Some(table) = target(engine, txn, names, clean, planned, &mut tables).await? => {
+            let targets = std::slice::from_ref(&table);
             let named = Named::of(statement);
             let (mut found, relations) =
-                read(engine, txn, names, clean, named, Some(&table), &mut tables, &mut views)
-                    .await?;
+                read(engine, txn, names, clean, named, targets, &mut tables, &mut views).await?;
             found.zone = facts.zone().clone();
-            let related = related(engine, txn, clean, &table, &mut tables).await?;
+            let related = related(engine, txn, clean, targets, &mut tables).await?;
             let bound =
-                step(relations, || bind::change(planned, with, table, &found, &declared)).await?;
-            let change = step(relations, || Change::plan(bound, related, relations)).await?;
-            let (params, columns) = (change.query.params.clone(), change.returning.clone());
-            (Plan::Change(change), params, columns)
+                step(relations, || bind::alone(planned, with, table, &found, &declared)).await?;
+            let (part, params) = bound;
+            let write = Box::new(step(relations, || parts::plan_write(part, relations)).await?);
+            let columns = write.columns();
+            (Plan::Write { write, related }, params, columns)
         }
         _ if let Some(query) = planned_later(planned)? => {
-            let named = Named::of(statement);
-            let (mut found, relations) =
-                read(engine, txn, names, clean, named, None, &mut tables, &mut views).await?;
-            found.zone = facts.zone().clone();
-            let query = step(relations, || bind::compile(query, &found, &declared)).await?;
+            let params = if query.with.as_ref().is_some_and(parts::is_modifying) {
+                let mut alone = Parsed::clone(&source);
+                alone.statement = Statement::Query(Box::new(query.clone()));
+                let (alone, declared) = (Arc::new(alone), declared.clone());
+                let compiled = compile(engine, facts, txn, clean, path, alone, declared);
+                Box::pin(compiled).await?.params.clone()
+            } else {
+                let named = Named::of(statement);
+                let (mut found, relations) =
+                    read(engine, txn, names, clean, named, &[], &mut tables, &mut views).await?;
+                found.zone = facts.zone().clone();
+                step(relations, || bind::compile(query, &found, &declared)).await?.params
+            };
             tables.clear();
             let is_control = is_control(planned);
-            (if is_control { Plan::Control } else { Plan::Schema }, query.params, None)
+            (if is_control { Plan::Control } else { Plan::Schema }, params, None)
         }
         Statement::ShowVariable { variable } => {
             (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
@@ -490,7 +535,14 @@ async fn compile(
 /// Returns the query of a statement that plans it when it runs.
 fn planned_later(statement: &Statement) -> Result<Option<&ast::Query>, SqlError> {
     match statement {
-        Statement::Declare { stmts } => cursor::query_of(stmts).map(|(_, query)| Some(query)),
+        Statement::Declare { stmts } => {
+            let (_, query) = cursor::query_of(stmts)?;
+            if query.with.as_ref().is_some_and(parts::is_modifying) {
+                let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+                return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+            }
+            Ok(Some(query))
+        }
         other => Ok(create_as::query_of(other).map(|(_, query)| query)),
     }
 }
@@ -522,7 +574,8 @@ struct Named {
 impl Named {
     fn of(statement: &Statement) -> Named {
         // The change itself is a query of its tables.
-        let changes = matches!(statement, Statement::Update(_) | Statement::Delete(_));
+        let changes =
+            matches!(statement, Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_));
         let mut named = Named { relations: usize::from(changes), ..Named::default() };
         let _ = statement.visit(&mut named);
         named
@@ -557,39 +610,6 @@ impl ast::Visitor for Named {
     }
 }
 
-/// Returns the WITH of `WITH … UPDATE` and of its kind, and the statement behind it.
-fn with_of(statement: &Statement) -> Result<(Option<&ast::With>, &Statement), SqlError> {
-    let Statement::Query(query) = statement else { return Ok((None, statement)) };
-    let (SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner)) = &*query.body
-    else {
-        return Ok((None, statement));
-    };
-    let ast::Query {
-        with,
-        body: _,
-        order_by,
-        limit_clause,
-        fetch,
-        locks,
-        for_clause,
-        settings,
-        format_clause,
-        pipe_operators,
-    } = &**query;
-    clauses::refuse(&[(
-        order_by.is_some()
-            || limit_clause.is_some()
-            || fetch.is_some()
-            || !locks.is_empty()
-            || for_clause.is_some()
-            || settings.is_some()
-            || format_clause.is_some()
-            || !pipe_operators.is_empty(),
-        "a clause behind WITH … INSERT, UPDATE or DELETE",
-    )])?;
-    Ok((with.as_ref(), inner))
-}
-
 /// Finds the objects that a statement may name, and adds them to those that it is planned for.
 /// Returns them, and the number of relations.
 async fn read(
@@ -598,7 +618,7 @@ async fn read(
     names: &mut Resolver<'_>,
     clean: bool,
     named: Named,
-    target: Option<&Table>,
+    targets: &[Arc<Table>],
     tables: &mut Vec<Planned>,
     views: &mut Uses,
 ) -> Result<(Objects, usize), SqlError> {
@@ -685,7 +705,7 @@ async fn read(
     for (_, ty) in &found.types {
         // A change of the type is one of a table that has it, whose shards refuse the plan.
         let has_it = |table: &Table| table.enumerations().contains(ty);
-        if !target.is_some_and(has_it) && !found.tables.iter().any(|table| has_it(table)) {
+        if !targets.iter().chain(&found.tables).any(|table| has_it(table)) {
             views.unread.push(ty.planned());
         }
         tables.push(ty.planned());
@@ -740,6 +760,10 @@ pub(crate) async fn view(
 ) -> Result<BoundView, SqlError> {
     let query = view::query_of(parsed);
     let query = query.ok_or_else(|| SqlError::new(state::SYNTAX, "a view needs one query"))?;
+    if query.with.as_ref().is_some_and(parts::is_modifying) {
+        let message = "views must not contain data-modifying statements in WITH";
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+    }
     let named = Named::of(&parsed.statement);
     let own_types = named.types.clone();
     let mut own = Vec::with_capacity(named.tables.len());
@@ -748,7 +772,7 @@ pub(crate) async fn view(
     }
     let mut views = Uses::default();
     let (mut found, relations) =
-        read(engine, txn, names, false, named, None, &mut Vec::new(), &mut views).await?;
+        read(engine, txn, names, false, named, &[], &mut Vec::new(), &mut views).await?;
     change(&mut found);
     let all = found.by_name.iter();
     let named = all.filter(|(name, id)| own.contains(name) && !system::is_system(*id));

@@ -8,6 +8,7 @@ use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
 use crate::notice;
 use crate::parse::{self, Parsed, is_word};
+use crate::parts;
 use crate::response::{Column, Response};
 use crate::run::Portal;
 use crate::session::Session;
@@ -113,6 +114,10 @@ pub(crate) fn query_of(statement: &Statement) -> Option<(&ast::CreateTable, &ast
 
 /// Returns the definition of a column of a query's result.
 fn definition(column: &Column) -> Result<ast::ColumnDef, SqlError> {
+    if column.ty.is_record() {
+        let message = format!("column \"{}\" has pseudo-type {}", column.name, column.ty);
+        return Err(SqlError::new(state::INVALID_TABLE, message));
+    }
     let name = ast::Ident::with_quote('"', &*column.name);
     let shown = match column.ty {
         // Its length is not a part of its name.
@@ -122,6 +127,29 @@ fn definition(column: &Column) -> Result<ast::ColumnDef, SqlError> {
     let data_type = parse::data_type(&shown);
     let data_type = data_type.ok_or_else(|| SqlError::unsupported(format!("the type {shown}")))?;
     Ok(ast::ColumnDef { name, data_type, options: Vec::new() })
+}
+
+/// Returns the statement that inserts the rows of a query. A WITH that changes data stands before
+/// INSERT: there it is at the top level.
+fn filling(mut insert: ast::Insert, mut query: ast::Query) -> Statement {
+    let with = query.with.take_if(|with| parts::is_modifying(with));
+    insert.source = Some(Box::new(query));
+    let insert = Statement::Insert(insert);
+    if with.is_none() {
+        return insert;
+    }
+    Statement::Query(Box::new(ast::Query {
+        with,
+        body: Box::new(ast::SetExpr::Insert(insert)),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }))
 }
 
 impl Session {
@@ -175,8 +203,7 @@ impl Session {
         let insert = match insert.pop().map(|parsed| parsed.statement.clone()) {
             Some(Statement::Insert(mut insert)) => {
                 insert.table = ast::TableObject::TableName(create.name.clone());
-                insert.source = Some(Box::new(query.clone()));
-                Statement::Insert(insert)
+                filling(insert, query.clone())
             }
             _ => return Err(SqlError::new(state::SYNTAX, "CREATE TABLE AS needs a query")),
         };

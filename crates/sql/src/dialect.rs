@@ -361,6 +361,11 @@ impl Dialect for Bounded {
         false
     }
 
+    // FROM behind a query of WITH: the name that carries SEARCH and CYCLE.
+    fn supports_from_first_insert(&self) -> bool {
+        true
+    }
+
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
         self.postgres.identifier_quote_style(identifier)
     }

@@ -9,6 +9,7 @@ use crate::json::{self, Jsonb};
 use crate::network::Network;
 use crate::number;
 use crate::numeric::Numeric;
+use crate::record;
 use crate::types::Type;
 use bytes::Bytes;
 use std::fmt::Write;
@@ -47,6 +48,7 @@ impl Datum {
                     ));
                 }
             }
+            Datum::Bytes(bytes) if ty.is_record() => out.push_str(record::text(bytes)),
             Datum::Bytes(bytes) => {
                 out.push_str("\\x");
                 for byte in bytes {
@@ -119,6 +121,10 @@ impl Datum {
             }
             Type::Numeric(_) => Datum::Numeric(Numeric::from_text(text)?),
             Type::Text | Type::Varchar(_) => Datum::text(text),
+            Type::Record | Type::Records => {
+                let what = format!("input of a value of type {ty}");
+                return Err(SqlError::unsupported(what));
+            }
             Type::Char(_) => Datum::text(text.trim_end_matches(' ')),
             Type::Bytea => Datum::Bytes(bytea(text).ok_or_else(bad)?),
             Type::Uuid => Datum::Uuid(uuid::Uuid::try_parse(trimmed).map_err(|_| bad())?),

@@ -167,6 +167,11 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
+    /// True if no value follows.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
     fn byte(&mut self, invert: u8) -> Result<u8, SqlError> {
         let byte =
             self.bytes.get(self.at).ok_or_else(|| SqlError::corrupted("a key ends too early"))?;

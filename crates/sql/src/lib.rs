@@ -92,9 +92,11 @@ mod number;
 mod numeric;
 mod operand;
 mod parse;
+mod parts;
 mod physical;
 mod prepared;
 
+mod record;
 mod response;
 mod row;
 mod run;

@@ -54,8 +54,6 @@ pub(crate) struct Parsed {
     pub(crate) deferrable: Option<bool>,
     /// True for MOVE, which is parsed as FETCH.
     pub(crate) moves: bool,
-    /// The clause OVERRIDING of INSERT.
-    pub(crate) overriding: Option<Overriding>,
     /// The options of COPY … TO; `statement` is its query then.
     pub(crate) copy_to: Option<copy::Options>,
     /// The relations that CREATE TABLE is LIKE, for which columns stand, in order.
@@ -80,15 +78,6 @@ impl Drop for Parsed {
             stack::with_room_if_deep(self.levels, || drop(statement));
         }
     }
-}
-
-/// The clause OVERRIDING of INSERT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overriding {
-    /// Identity columns take the values that are given.
-    System,
-    /// They take the values of their sequences.
-    User,
 }
 
 /// The protocol of a new database.
@@ -258,7 +247,6 @@ fn parse_statement(
     let sequence = if alter_any.is_none() { sequence::cut(&mut tokens)? } else { None };
     let likes = like::cut(&mut tokens)?;
     let commented = cut_commented(&mut tokens);
-    let overriding = cut_overriding(&mut tokens);
     let constraints = cut_set_constraints(&mut tokens);
     let deferrable = cut_deferrable(&mut tokens);
     let moves = complete_fetch(&mut tokens);
@@ -345,7 +333,6 @@ fn parse_statement(
         constraints,
         deferrable,
         moves,
-        overriding,
         copy_to,
         likes,
         view_text,
@@ -410,30 +397,6 @@ fn cut_deferrable(tokens: &mut Vec<TokenWithSpan>) -> Option<bool> {
         tokens.drain(from..to);
     }
     deferrable
-}
-
-/// Cuts `OVERRIDING SYSTEM VALUE` or `USER VALUE` from INSERT.
-fn cut_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
-    let is_clause = |words: &[TokenWithSpan]| {
-        let [clause, which, value, behind] = words else { return None };
-        let is_source = ["values", "select", "with", "table"].iter().any(|it| is_word(behind, it));
-        if !is_source && behind.token != Token::LParen {
-            return None;
-        }
-        let which = match () {
-            () if is_word(which, "system") => Overriding::System,
-            () if is_word(which, "user") => Overriding::User,
-            () => return None,
-        };
-        (is_word(clause, "overriding") && is_word(value, "value")).then_some(which)
-    };
-    if !tokens.iter().any(|token| is_word(token, "insert")) {
-        return None;
-    }
-    let found = tokens.windows(4).enumerate().find_map(|(at, it)| Some((at, is_clause(it)?)));
-    let (at, which) = found?;
-    tokens.drain(at..at + 3);
-    Some(which)
 }
 
 /// Parses the place in `…, found: x at Line: 1, Column: 8`.

@@ -54,7 +54,7 @@ pub(crate) fn executed(statement: &Statement) -> Result<(String, &[ast::Expr]), 
 /// EXECUTE of itself.
 fn check_kind(plan: &Plan) -> Result<(), SqlError> {
     match plan {
-        Plan::Query(_) | Plan::Insert(_) | Plan::Change(_) | Plan::Explain { .. } => Ok(()),
+        Plan::Query(_) | Plan::Write { .. } | Plan::With(_) | Plan::Explain { .. } => Ok(()),
         Plan::Schema | Plan::Control => {
             let what = "PREPARE or EXECUTE of anything but a query or a change of rows";
             Err(SqlError::unsupported(what))

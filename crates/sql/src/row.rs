@@ -393,7 +393,7 @@ impl<'a> Source<'a> {
                 Datum::Uuid(uuid::Uuid::from_bytes(id))
             }
             Type::Array(element) => Datum::Array(self.array(element.ty().base())?.into()),
-            Type::Int2Vector | Type::Object(_) | Type::Void => {
+            Type::Int2Vector | Type::Object(_) | Type::Void | Type::Record | Type::Records => {
                 return Err(SqlError::corrupted("a row has a value of a system table's type"));
             }
             Type::Interval => Datum::Interval(Interval {

@@ -804,7 +804,9 @@ async fn attempt(
     // The session has made room for the statement's own levels.
     let has_views = compiled.levels > compiled.source.levels;
     let levels = if has_views { compiled.levels } else { 0 };
-    stack::run_if_deep(levels, || run_compiled(engine, facts, work, portal, &compiled, max)).await
+    // Apart, so that the state of what waits for it stays small.
+    let run = Box::pin(run_compiled(engine, facts, work, portal, &compiled, max));
+    stack::run_if_deep(levels, || run).await
 }
 
 /// Runs a statement whose plan is current.
@@ -886,25 +888,26 @@ async fn run_plan(
     actuals: Option<&mut Actuals>,
 ) -> Result<(Vec<Vec<Datum>>, bool, &'static str), SqlError> {
     match plan {
-        Plan::Insert(insert) => {
+        Plan::Write { write, related } => {
             let Work { txn, row_number, deferral, .. } = &mut *work;
-            let changed = insert.run(txn.as_mut(), scope, row_number, deferral, actuals).await?;
+            let foreign = (related.as_deref(), &*deferral);
+            let changed = write.run(txn.as_mut(), scope, row_number, foreign, actuals).await?;
             work.deferred.add(changed.later);
-            work.has_changed(insert.table.id, changed.count);
+            work.has_changed(write.table().id, changed.count);
             portal.count = changed.count;
-            Ok((changed.rows, true, "INSERT"))
+            Ok((changed.rows, true, write.verb()))
         }
-        Plan::Change(change) => {
-            let Work { txn, deferral, .. } = &mut *work;
-            let changed = change.run(txn.as_mut(), scope, deferral, actuals).await?;
-            work.deferred.add(changed.later);
-            work.has_changed(change.table.id, changed.count);
-            portal.count = changed.count;
-            Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
+        Plan::With(with) => {
+            let Work { txn, row_number, deferral, .. } = &mut *work;
+            let outcome = with.run(txn.as_mut(), scope, row_number, deferral, actuals).await?;
+            work.deferred.add(outcome.later);
+            outcome.changed.iter().for_each(|(table, count)| work.has_changed(*table, *count));
+            portal.count = outcome.count;
+            Ok((outcome.rows, true, with.verb()))
         }
         Plan::Query(plan) => {
             let running = portal.rows.get_or_insert_with(|| {
-                Box::new(plan.start(portal.params.to_vec(), actuals.is_some()))
+                Box::new(plan.start(portal.params.to_vec(), Vec::new(), actuals.is_some()))
             });
             let mut reader = Reader::new(work.txn.as_mut(), scope.session, scope.now_us);
             let (mut rows, mut over, mut bytes) = (Vec::new(), false, 0);
@@ -937,9 +940,10 @@ fn verb(statement: &Statement) -> String {
     let text = match statement {
         Statement::Explain { statement, .. } => return verb(statement),
         Statement::Query(query) => match &*query.body {
-            SetExpr::Insert(changed) | SetExpr::Update(changed) | SetExpr::Delete(changed) => {
-                return verb(changed);
-            }
+            SetExpr::Insert(changed)
+            | SetExpr::Update(changed)
+            | SetExpr::Delete(changed)
+            | SetExpr::Merge(changed) => return verb(changed),
             _ if let Some(clause) = query.locks.first() => {
                 return format!("SELECT {}", Strength::of(clause));
             }

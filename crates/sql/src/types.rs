@@ -56,6 +56,10 @@ pub enum Type {
     Enum(Enum),
     /// `void`: the result of functions that return nothing, which is an empty text
     Void,
+    /// `record`: a column that SEARCH has added to a query, which no table stores
+    Record,
+    /// `record[]`, of SEARCH and CYCLE
+    Records,
 }
 
 /// A kind of objects that a type has the ids of.
@@ -210,6 +214,8 @@ impl Type {
             Type::Enum(ty) => ty.id(),
             Type::Int2Vector => 22,
             Type::Void => 2278,
+            Type::Record => 2249,
+            Type::Records => 2287,
             Type::Object(Object::Class) => 2205,
             Type::Object(Object::Type) => 2206,
             Type::Object(Object::Namespace) => 4089,
@@ -305,6 +311,8 @@ impl Type {
             Type::Enum(ty) => ty.shown(),
             Type::Int2Vector => "int2vector",
             Type::Void => "void",
+            Type::Record => "record",
+            Type::Records => "record[]",
             Type::Object(kind) => kind.name(),
         }
     }
@@ -350,6 +358,11 @@ impl Type {
             Type::Array(element) if element.of == Some(new) => Type::Enum(new).array(),
             other => other,
         }
+    }
+
+    /// True for rows as values, which only SEARCH and CYCLE make.
+    pub const fn is_record(self) -> bool {
+        matches!(self, Type::Record | Type::Records)
     }
 
     /// True if it is text of any kind.

@@ -9,8 +9,32 @@ use crate::index::{Entry, Index, IndexPart};
 use crate::key;
 use crate::kv;
 use crate::row;
-use meridian_mvcc::Key;
-use meridian_txn::{Lock, Transaction};
+use meridian_mvcc::{Key, Value};
+use meridian_txn::{Age, Failure, Future, Lock, Transaction};
+
+/// The place that rows are written to: a transaction, or what waits to be written to it.
+pub(crate) trait Store: Send {
+    /// Returns the age of the transaction.
+    fn age(&self) -> Age;
+    /// Reads a key that is about to be written, own writes first.
+    fn read<'a>(&'a mut self, key: &'a Key) -> Future<'a, Result<Option<Value>, Failure>>;
+    /// Writes a key; `None` deletes it.
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
+}
+
+impl Store for dyn Transaction + '_ {
+    fn age(&self) -> Age {
+        Transaction::age(self)
+    }
+
+    fn read<'a>(&'a mut self, key: &'a Key) -> Future<'a, Result<Option<Value>, Failure>> {
+        self.get(key, Lock::Exclusive)
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        Transaction::put(self, key, value)
+    }
+}
 
 /// The conflict that prevents the insertion of a row.
 pub(crate) struct Clash {
@@ -22,8 +46,7 @@ pub(crate) struct Clash {
 
 /// Returns a key for a row of a table without a primary key. The transaction's age is unique, so
 /// that no shared counter is needed.
-pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, row_number: &mut u64) -> Vec<u8> {
-    let age = txn.age();
+pub(crate) fn hidden_key(table: &Table, age: Age, row_number: &mut u64) -> Vec<u8> {
     let mut out = kv::storage_prefix(table.storage);
     for part in [age.began_ns, age.node.into(), age.number, *row_number] {
         key::write(&Datum::Int8(part as i64), false, &mut out);
@@ -86,8 +109,8 @@ pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum]) -> SqlEr
 }
 
 /// Returns the row that conflicts with a new one in one key, `None` being the primary key.
-pub(crate) async fn clash_in(
-    txn: &mut dyn Transaction,
+pub(crate) async fn clash_in<S: Store + ?Sized>(
+    txn: &mut S,
     table: &Table,
     row: &[Datum],
     index: Option<usize>,
@@ -95,20 +118,20 @@ pub(crate) async fn clash_in(
     let clash = |key: Vec<u8>| Clash { index, key: kv::to_key(key) };
     let Some(at) = index else {
         let Some(key) = table.row_key(row) else { return Ok(None) };
-        let there = txn.get(&kv::to_key(key.clone()), Lock::Exclusive).await?;
+        let there = txn.read(&kv::to_key(key.clone())).await?;
         return Ok(there.map(|_| clash(key)));
     };
     let index = &table.indexes[at];
     let Some(Entry { key, unique: true, .. }) = index.entry(row, &[])? else { return Ok(None) };
-    let Some(there) = txn.get(&kv::to_key(key), Lock::Exclusive).await? else { return Ok(None) };
+    let Some(there) = txn.read(&kv::to_key(key)).await? else { return Ok(None) };
     let mut key = kv::storage_prefix(table.storage);
     key.extend(index.row_key(&there)?);
     Ok(Some(clash(key)))
 }
 
 /// Inserts a row, or returns the conflicting row. The generated columns take their values first.
-pub(crate) async fn insert(
-    txn: &mut dyn Transaction,
+pub(crate) async fn insert<S: Store + ?Sized>(
+    txn: &mut S,
     table: &Table,
     row: &mut [Datum],
     facts: &Facts,
@@ -119,8 +142,8 @@ pub(crate) async fn insert(
 
 /// Inserts a row into storage that has no key above `highest`: rows in the order of their keys need
 /// no check.
-pub(crate) async fn insert_above(
-    txn: &mut dyn Transaction,
+pub(crate) async fn insert_above<S: Store + ?Sized>(
+    txn: &mut S,
     table: &Table,
     row: &mut [Datum],
     facts: &Facts,
@@ -136,19 +159,19 @@ pub(crate) async fn insert_above(
                 Some(known) if key <= *known => false,
                 highest => highest.replace(key.clone()).is_none_or(|known| known < key),
             });
-            if !surely_new && txn.get(&key, Lock::Exclusive).await?.is_some() {
+            if !surely_new && txn.read(&key).await?.is_some() {
                 return Ok(Some(Clash { index: None, key }));
             }
             key
         }
-        None => kv::to_key(hidden_key(table, txn, row_number)),
+        None => kv::to_key(hidden_key(table, txn.age(), row_number)),
     };
     let suffix = &key[kv::PREFIX..];
     let mut entries = Vec::with_capacity(table.indexes.len());
     for (at, index) in table.indexes.iter().enumerate() {
         let Some(Entry { key: bytes, unique, value }) = index.entry(row, suffix)? else { continue };
         let entry = kv::to_key(bytes);
-        if unique && let Some(other) = txn.get(&entry, Lock::Exclusive).await? {
+        if unique && let Some(other) = txn.read(&entry).await? {
             let mut key = kv::storage_prefix(table.storage);
             key.extend(index.row_key(&other)?);
             return Ok(Some(Clash { index: Some(at), key: kv::to_key(key) }));
@@ -163,8 +186,8 @@ pub(crate) async fn insert_above(
 }
 
 /// Replaces a row, whose generated columns have their new values; the key may change with it.
-pub(crate) async fn update(
-    txn: &mut dyn Transaction,
+pub(crate) async fn update<S: Store + ?Sized>(
+    txn: &mut S,
     table: &Table,
     key: &Key,
     old: &[Datum],
@@ -175,7 +198,7 @@ pub(crate) async fn update(
     let new_key = table.row_key(new).map_or_else(|| key.clone(), kv::to_key);
     let moved = new_key != *key;
     if moved {
-        if txn.get(&new_key, Lock::Exclusive).await?.is_some() {
+        if txn.read(&new_key).await?.is_some() {
             return Err(duplicate(table, None, new));
         }
         txn.put(key.clone(), None)?;
@@ -191,7 +214,7 @@ pub(crate) async fn update(
         if let Some(Entry { key: after, unique: true, .. }) = &after
             && (!stays || index.building.is_some())
         {
-            let there = txn.get(&kv::to_key(after.clone()), Lock::Exclusive).await?;
+            let there = txn.read(&kv::to_key(after.clone())).await?;
             if let Some(there) = there
                 && (!stays || *index.row_key(&there)? != key[kv::PREFIX..])
             {
@@ -218,8 +241,8 @@ fn old_entry(index: &Index, row: &[Datum], suffix: &[u8]) -> Result<Option<Entry
 }
 
 /// Deletes a row.
-pub(crate) async fn delete(
-    txn: &mut dyn Transaction,
+pub(crate) async fn delete<S: Store + ?Sized>(
+    txn: &mut S,
     table: &Table,
     key: &Key,
     row: &[Datum],
@@ -234,15 +257,15 @@ pub(crate) async fn delete(
 
 /// Removes a row's index entry. In a unique index that is being built the entry may be another
 /// row's: this row, which is older, has none yet.
-async fn remove_entry(
-    txn: &mut dyn Transaction,
+async fn remove_entry<S: Store + ?Sized>(
+    txn: &mut S,
     index: &Index,
     entry: Vec<u8>,
     suffix: &[u8],
 ) -> Result<(), SqlError> {
     let entry = kv::to_key(entry);
     if index.unique && index.building.is_some() {
-        let there = txn.get(&entry, Lock::Exclusive).await?;
+        let there = txn.read(&entry).await?;
         if let Some(there) = there
             && index.row_key(&there)? != suffix
         {

@@ -42,7 +42,7 @@ impl Binder {
             }
             None => self.meet_all("ARRAY", &bound)?.unwrap_or(Type::Text),
         };
-        if let Type::Object(_) = element {
+        if matches!(element, Type::Object(_)) || element.is_record() {
             return Err(SqlError::unsupported(format!("an array of {element}")));
         }
         let has_arrays = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));
@@ -89,14 +89,6 @@ impl Binder {
             };
         }
         let array = self.bind_free(root)?;
-        if let (ast::Expr::Nested(_), [AccessExpr::Dot(ast::Expr::Identifier(field))]) =
-            (root, chain)
-            && let Some(at) = function::field_of_expanded(&names::fold(field))
-            && array.ty == Some(Type::Int4.array())
-        {
-            let at = Typed::of(Expr::Const(Datum::Int4(at)), Type::Int4);
-            return self.apply("[]", vec![array, at]);
-        }
         if array.ty == Some(Type::Jsonb) {
             return self.jsonb_subscripts(array, chain);
         }

@@ -14,7 +14,7 @@
 use super::lock::{OnLocked, RowLocks, Strength};
 use super::query::Query;
 use super::target::{assigned_column, check_updatable, nested};
-use super::{Binder, Objects, Typed, bind_items};
+use super::{Binder, Typed, bind_items};
 use crate::catalog::Table;
 use crate::clauses;
 use crate::error::{SqlError, state};
@@ -134,113 +134,6 @@ pub(crate) fn target_of(statement: &ast::Statement) -> Result<&ast::ObjectName, 
     Ok(name)
 }
 
-/// Binds an UPDATE or DELETE of a table, over the objects that it may name.
-pub(crate) fn change(
-    statement: &ast::Statement,
-    with: Option<&ast::With>,
-    table: Arc<Table>,
-    objects: &Objects,
-    declared: &[Option<Type>],
-) -> Result<Change, SqlError> {
-    let clauses = match statement {
-        ast::Statement::Update(update) => of_update(update)?,
-        ast::Statement::Delete(delete) => of_delete(delete)?,
-        _ => return Err(SqlError::unsupported("this statement")),
-    };
-    let mut binder = Binder::over(objects, declared);
-    binder.row_keys = true;
-    let definitions = with.map_or_else(|| Ok(Vec::new()), |with| binder.bind_with(with))?;
-    let from: Vec<_> = std::iter::once(clauses.target).chain(clauses.others).cloned().collect();
-    // A query of WITH hides a table in FROM, and not the table that is changed.
-    let hidden = std::mem::take(&mut binder.named);
-    let mut rel = binder.bind_from(&from[..1])?;
-    binder.named = hidden;
-    let target = binder.relations()[0].clone();
-    let key = target.row_key.ok_or_else(|| SqlError::corrupted("a scan without row keys"))?;
-    if let [_, others @ ..] = from.as_slice()
-        && !others.is_empty()
-    {
-        // FROM does not see the table that is changed, even where it is LATERAL.
-        let mut relations = std::mem::take(&mut binder.level().relations);
-        let others = binder.bind_from(others)?;
-        relations.append(&mut binder.level().relations);
-        binder.level().relations = relations;
-        binder.check_aliases()?;
-        rel = rel.join(JoinKind::Inner, others, Expr::truth());
-    }
-    let olds: Vec<ColumnId> = target.columns.iter().map(|column| column.id).collect();
-    let mut locks = clauses.others.is_empty();
-    if let Some(selection) = clauses.selection {
-        binder.begin_clause("WHERE", false);
-        let condition = binder.bind_bool(selection, "WHERE")?;
-        binder.end_clause();
-        locks &= !condition.has_subquery();
-        rel = rel.filter(vec![condition]);
-    }
-    if !clauses.others.is_empty() {
-        // A row that is found several times is changed once, by the first find; PostgreSQL does
-        // not define which.
-        rel = Rel::Distinct { input: Box::new(rel), on: vec![key] };
-    }
-    let mut outputs = vec![key];
-    if locks {
-        outputs.extend(&olds);
-    }
-    // RETURNING is bound before SET, as in PostgreSQL: its use of a parameter may give it a type.
-    let mut news = olds.clone();
-    let changing = clauses.assignments.unwrap_or_default();
-    let mut changes: Vec<usize> =
-        changing.iter().flat_map(|assignment| targets(&table, assignment)).collect();
-    let computed = table.generated.iter().filter(|it| it.names_any(&changes));
-    let recomputed: Vec<usize> = computed.map(|it| it.column).collect();
-    changes.extend(&recomputed);
-    for column in changes {
-        news[column] = binder.copied(olds[column]);
-        binder.level().relations[0].columns[column].id = news[column];
-    }
-    // The commit timestamp of a changed row is not known yet.
-    binder.level().relations[0].commit_timestamp = None;
-    let returning = clauses.returning.map(|items| binder.returning(items)).transpose()?;
-    binder.level().relations[0] = target;
-    let mut assigned = None;
-    if let Some(all) = clauses.assignments {
-        binder.begin_clause("UPDATE", false);
-        let assignments = binder.assignments(&table, all, Some(&mut rel))?;
-        binder.end_clause();
-        let mut computed = Vec::with_capacity(assignments.len());
-        for (column, value) in &assignments {
-            computed.push((news[*column], value.clone()));
-            outputs.push(news[*column]);
-        }
-        rel = rel.with_columns(computed);
-        let mut assigned_all: Vec<usize> =
-            assignments.into_iter().map(|(column, _)| column).collect();
-        if !recomputed.is_empty() {
-            let mut values = table.generated_over(&news);
-            values.retain(|(id, _)| recomputed.iter().any(|column| news[*column] == *id));
-            outputs.extend(recomputed.iter().map(|column| news[*column]));
-            rel = rel.with_columns(values);
-            assigned_all.extend(recomputed);
-        }
-        assigned = Some(assigned_all);
-    }
-    let returning = returning.map(|(columns, exprs)| {
-        let mut computed = Vec::with_capacity(exprs.len());
-        for (column, expr) in columns.iter().zip(exprs) {
-            let id = binder.computed(&column.name, column.ty);
-            computed.push((id, expr));
-            outputs.push(id);
-        }
-        rel = std::mem::replace(&mut rel, Rel::one_row()).with_columns(computed);
-        columns
-    });
-    let (strength, on_locked) = (Strength::Update, OnLocked::Wait);
-    let locks_rows = RowLocks { strength, on_locked, of: key, keeps: false };
-    let mut query = binder.finish(rel.with_all(definitions), outputs);
-    query.locks = locks.then_some(locks_rows);
-    Ok(Change { table, query, locks, assigned, returning })
-}
-
 /// The columns that an assignment gives values to, of those that exist: no generated ones.
 fn targets(table: &Table, assignment: &ast::Assignment) -> Vec<usize> {
     let names = match &assignment.target {
@@ -252,6 +145,111 @@ fn targets(table: &Table, assignment: &ast::Assignment) -> Vec<usize> {
 }
 
 impl Binder {
+    /// Binds an UPDATE or DELETE; the caller completes its query.
+    pub(super) fn bind_change(
+        &mut self,
+        statement: &ast::Statement,
+        table: Arc<Table>,
+        definitions: Vec<(usize, Rel, bool)>,
+    ) -> Result<Change, SqlError> {
+        let clauses = match statement {
+            ast::Statement::Update(update) => of_update(update)?,
+            ast::Statement::Delete(delete) => of_delete(delete)?,
+            _ => return Err(SqlError::unsupported("this statement")),
+        };
+        let row_keys = std::mem::replace(&mut self.row_keys, true);
+        let from: Vec<_> = std::iter::once(clauses.target).chain(clauses.others).cloned().collect();
+        // A query of WITH hides a table in FROM, and not the table that is changed.
+        let hidden = std::mem::take(&mut self.named);
+        let mut rel = self.bind_from(&from[..1])?;
+        self.named = hidden;
+        let target = self.relations()[0].clone();
+        let key = target.row_key.ok_or_else(|| SqlError::corrupted("a scan without row keys"))?;
+        if let [_, others @ ..] = from.as_slice()
+            && !others.is_empty()
+        {
+            // FROM does not see the table that is changed, even where it is LATERAL.
+            let mut relations = std::mem::take(&mut self.level().relations);
+            let others = self.bind_from(others)?;
+            relations.append(&mut self.level().relations);
+            self.level().relations = relations;
+            self.check_aliases()?;
+            rel = rel.join(JoinKind::Inner, others, Expr::truth());
+        }
+        let olds: Vec<ColumnId> = target.columns.iter().map(|column| column.id).collect();
+        let mut locks = clauses.others.is_empty();
+        if let Some(selection) = clauses.selection {
+            self.begin_clause("WHERE", false);
+            let condition = self.bind_bool(selection, "WHERE")?;
+            self.end_clause();
+            locks &= !condition.has_subquery();
+            rel = rel.filter(vec![condition]);
+        }
+        if !clauses.others.is_empty() {
+            // A row that is found several times is changed once, by the first find; PostgreSQL does
+            // not define which.
+            rel = Rel::Distinct { input: Box::new(rel), on: vec![key] };
+        }
+        let mut outputs = vec![key];
+        if locks {
+            outputs.extend(&olds);
+        }
+        // RETURNING is bound before SET, as in PostgreSQL: its use of a parameter may give it a type.
+        let mut news = olds.clone();
+        let changing = clauses.assignments.unwrap_or_default();
+        let mut changes: Vec<usize> =
+            changing.iter().flat_map(|assignment| targets(&table, assignment)).collect();
+        let computed = table.generated.iter().filter(|it| it.names_any(&changes));
+        let recomputed: Vec<usize> = computed.map(|it| it.column).collect();
+        changes.extend(&recomputed);
+        for column in changes {
+            news[column] = self.copied(olds[column]);
+            self.level().relations[0].columns[column].id = news[column];
+        }
+        // The commit timestamp of a changed row is not known yet.
+        self.level().relations[0].commit_timestamp = None;
+        let returning = clauses.returning.map(|items| self.returning(items)).transpose()?;
+        self.level().relations[0] = target;
+        let mut assigned = None;
+        if let Some(all) = clauses.assignments {
+            self.begin_clause("UPDATE", false);
+            let assignments = self.assignments(&table, all, Some(&mut rel))?;
+            self.end_clause();
+            let mut computed = Vec::with_capacity(assignments.len());
+            for (column, value) in &assignments {
+                computed.push((news[*column], value.clone()));
+                outputs.push(news[*column]);
+            }
+            rel = rel.with_columns(computed);
+            let mut assigned_all: Vec<usize> =
+                assignments.into_iter().map(|(column, _)| column).collect();
+            if !recomputed.is_empty() {
+                let mut values = table.generated_over(&news);
+                values.retain(|(id, _)| recomputed.iter().any(|column| news[*column] == *id));
+                outputs.extend(recomputed.iter().map(|column| news[*column]));
+                rel = rel.with_columns(values);
+                assigned_all.extend(recomputed);
+            }
+            assigned = Some(assigned_all);
+        }
+        let returning = returning.map(|(columns, exprs)| {
+            let mut computed = Vec::with_capacity(exprs.len());
+            for (column, expr) in columns.iter().zip(exprs) {
+                let id = self.computed(&column.name, column.ty);
+                computed.push((id, expr));
+                outputs.push(id);
+            }
+            rel = std::mem::replace(&mut rel, Rel::one_row()).with_columns(computed);
+            columns
+        });
+        let (strength, on_locked) = (Strength::Update, OnLocked::Wait);
+        let locks_rows = RowLocks { strength, on_locked, of: key, keeps: false };
+        self.row_keys = row_keys;
+        let mut query = Query::part(rel.with_all(definitions), outputs);
+        query.locks = locks.then_some(locks_rows);
+        Ok(Change { table, query, locks, assigned, returning })
+    }
+
     /// Creates a column like another one.
     pub(super) fn copied(&mut self, id: ColumnId) -> ColumnId {
         self.columns.push(self.columns[id].clone());

@@ -347,7 +347,8 @@ impl Binder {
             && let Some(at) = self.named.iter().rposition(|named| named.name == folded.name)
         {
             if let Some(error) = &self.named[at].refused {
-                return Err(error.clone());
+                let place = name.0.last().and_then(|part| part.as_ident());
+                return Err(error.clone().at(place.and_then(names::position)));
             }
             let (number, outputs) = (self.named[at].number, self.named[at].outputs.clone());
             let of = outputs.iter().map(|output| output.id).collect();

@@ -64,9 +64,6 @@ impl Binder {
         args: Vec<Expr>,
         ty: Type,
     ) -> Result<Expr, SqlError> {
-        if let Some(row) = function::as_array(function) {
-            return self.set_call(row, args, Type::Int4.array());
-        }
         if function.width() > 1 {
             let what = format!("{}, which returns several columns, outside FROM", function.name);
             return Err(SqlError::unsupported(what));

@@ -2,17 +2,16 @@
 
 use super::on_conflict::OnConflict;
 use super::query::Query;
-use super::target::{assigned_column, check_insertable, is_default, target_columns};
-use super::{Binder, Objects, Relation};
+use super::target::{check_insertable, is_default, named_columns, target_columns};
+use super::{Binder, Relation};
+use crate::carried::{self, Overriding};
 use crate::catalog::Table;
 use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, Rel};
 use crate::names;
-use crate::parse::Overriding;
 use crate::response::Column;
-use crate::types::Type;
 use sqlparser::ast::{self, SetExpr};
 use std::sync::Arc;
 
@@ -22,7 +21,6 @@ pub(crate) struct Insert {
     pub(crate) source: Source,
     pub(crate) conflict: OnConflict,
     pub(crate) returning: Option<Returning>,
-    pub(crate) params: Arc<[Type]>,
 }
 
 /// The source of the rows: the values of all columns.
@@ -30,7 +28,7 @@ pub(crate) enum Source {
     /// Expressions that read nothing.
     Values(Vec<Vec<Expr>>),
     /// A query, whose last outputs may be those of RETURNING.
-    Query(Query),
+    Query(Box<Query>),
 }
 
 /// The outputs of RETURNING.
@@ -56,15 +54,8 @@ pub(crate) fn table_of(insert: &ast::Insert) -> Result<&ast::ObjectName, SqlErro
     }
 }
 
-/// Binds an INSERT into a table, over the objects that it may name.
-pub(crate) fn insert(
-    insert: &ast::Insert,
-    with: Option<&ast::With>,
-    table: Arc<Table>,
-    objects: &Objects,
-    declared: &[Option<Type>],
-    overriding: Option<Overriding>,
-) -> Result<Insert, SqlError> {
+/// Fails for clauses of other dialects.
+fn check_clauses(insert: &ast::Insert) -> Result<(), SqlError> {
     let ast::Insert {
         insert_token: _,
         optimizer_hints,
@@ -72,16 +63,16 @@ pub(crate) fn insert(
         ignore,
         into: _,
         table: _,
-        table_alias,
-        columns,
+        table_alias: _,
+        columns: _,
         overwrite,
-        source,
+        source: _,
         assignments,
         partitioned,
         after_columns,
         has_table_keyword,
-        on,
-        returning,
+        on: _,
+        returning: _,
         output,
         replace_into,
         priority,
@@ -110,138 +101,7 @@ pub(crate) fn insert(
                 || multi_table_else_clause.is_some(),
             "inserting into several tables",
         ),
-    ])?;
-    let mut binder = Binder::over(objects, declared);
-    let definitions = with.map_or_else(|| Ok(Vec::new()), |with| binder.bind_with(with))?;
-    let mut targets = Vec::with_capacity(columns.len());
-    for name in columns {
-        let column = assigned_column(&table, name)?;
-        if targets.contains(&column) {
-            let name = &table.columns[column].name;
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
-        }
-        targets.push(column);
-    }
-    let named = !columns.is_empty();
-    if !named {
-        targets = target_columns(&table, &[])?;
-    }
-    let defaults = binder.defaults(&table)?;
-    let mut query = None;
-    let rows = match source.as_deref() {
-        None => vec![defaults],
-        Some(source) => match clauses::plain_values(source) {
-            Some(values) => {
-                let targets = (&targets[..], named);
-                binder.bind_rows(values, &table, targets, defaults, overriding)?
-            }
-            None => {
-                binder.binds_side = matches!(&*source.body, SetExpr::Select(_));
-                let mut bound = binder.bind_query(source)?;
-                binder.binds_side = false;
-                let count = bound.outputs.len();
-                if count > targets.len() {
-                    return Err(syntax(TOO_MANY));
-                }
-                if named && count < targets.len() {
-                    return Err(syntax(TOO_FEW));
-                }
-                let values = binder.fitted(&mut bound, &table, &targets[..count])?;
-                let mut row = defaults;
-                for (column, value) in targets.iter().zip(values) {
-                    if table.columns[*column].identity.is_some()
-                        && overriding == Some(Overriding::User)
-                    {
-                        continue;
-                    }
-                    check_insertable(&table, *column, overriding)?;
-                    row[*column] = value;
-                }
-                query = Some(bound.rel);
-                vec![row]
-            }
-        },
-    };
-    let alias = table_alias.as_ref().map_or(table.name.clone(), |alias| names::fold(&alias.alias));
-    let relation = binder.table_columns(table.clone(), &alias, false);
-    let existing = ids(&relation);
-    binder.level().relations.push(relation);
-    let action = match on {
-        None => OnConflict::Fail,
-        Some(ast::OnInsert::OnConflict(on)) => binder.on_conflict(on, &table)?,
-        Some(_) => return Err(syntax("ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT")),
-    };
-    // RETURNING names the columns of the row as it is written.
-    let written: Vec<ColumnId> = existing.iter().map(|id| binder.copied(*id)).collect();
-    for (column, id) in binder.level().relations[0].columns.iter_mut().zip(&written) {
-        column.id = *id;
-    }
-    let (columns, mut returned) = match returning {
-        None => (None, Vec::new()),
-        Some(items) => {
-            let (columns, exprs) = binder.returning(items)?;
-            (Some(columns), exprs)
-        }
-    };
-    let computes = returned.iter().any(reads_tables);
-    let is_plain = query.is_none() && !computes && !rows.iter().flatten().any(reads_tables);
-    let updates = matches!(action, OnConflict::Update(_));
-    let updates_by_plan = action.needs_plan(reads_tables) || updates && computes;
-    let (conflict, source) = if is_plain && !updates_by_plan {
-        (action.evaluated(&existing), Source::Values(rows))
-    } else {
-        let proposed = match updates_by_plan {
-            true => existing.iter().map(|id| binder.copied(*id)).collect(),
-            false => written.clone(),
-        };
-        // What the plan computes from the row sees the values of its generated columns.
-        let generates = !table.generated.is_empty() && (computes || updates_by_plan);
-        let mut given = proposed.clone();
-        for column in table.generated.iter().map(|it| it.column).filter(|_| generates) {
-            given[column] = binder.copied(proposed[column]);
-        }
-        let mut rel = match (query, rows) {
-            (Some(query), mut rows) => {
-                let row = rows.pop().unwrap_or_default();
-                let outputs = given.into_iter().zip(row).collect();
-                Rel::Project { input: Box::new(query), outputs }
-            }
-            (None, rows) => Rel::Values { columns: given, rows },
-        };
-        if generates {
-            rel = rel.with_columns(table.generated_over(&proposed));
-        }
-        let mut outputs = proposed.clone();
-        let conflict = match action {
-            OnConflict::Update(update) if updates_by_plan => {
-                let planned =
-                    binder.planned_update(update, &table, (rel, &proposed), &existing, &written)?;
-                (rel, outputs) = (planned.rel, planned.outputs);
-                planned.action
-            }
-            action => action.evaluated(&existing),
-        };
-        if computes {
-            let exprs = std::mem::take(&mut returned);
-            let mut computed = Vec::with_capacity(exprs.len());
-            for (column, expr) in columns.iter().flat_map(|all| all.iter()).zip(exprs) {
-                let id = binder.computed(&column.name, column.ty);
-                computed.push((id, expr));
-                outputs.push(id);
-            }
-            rel = rel.with_columns(computed);
-        }
-        let params = binder.params.clone();
-        let query = binder.finish(rel.with_all(definitions), outputs);
-        binder = Binder::new(&params);
-        (conflict, Source::Query(query))
-    };
-    let returning = columns.map(|columns| {
-        let placed = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| at(expr, &written)).collect();
-        Returning { columns, exprs: (!computes).then(|| placed(returned)) }
-    });
-    Ok(Insert { table, source, conflict, returning, params: binder.param_types() })
+    ])
 }
 
 /// The ids of a relation's columns.
@@ -271,8 +131,139 @@ pub(super) fn at(mut expr: Expr, layout: &[ColumnId]) -> Expr {
 }
 
 impl Binder {
+    /// Binds an INSERT; the caller completes its query.
+    pub(super) fn bind_insert(
+        &mut self,
+        insert: &ast::Insert,
+        table: Arc<Table>,
+        definitions: Vec<(usize, Rel, bool)>,
+    ) -> Result<Insert, SqlError> {
+        check_clauses(insert)?;
+        let ast::Insert { table_alias, columns, source, on, returning, .. } = insert;
+        let (columns, overriding) = carried::overriding(columns);
+        let named = !columns.is_empty();
+        let targets = match named {
+            true => named_columns(&table, columns)?,
+            false => target_columns(&table, &[])?,
+        };
+        let defaults = self.defaults(&table)?;
+        let mut query = None;
+        let rows = match source.as_deref() {
+            None => vec![defaults],
+            Some(source) => match clauses::plain_values(source) {
+                Some(values) => {
+                    let targets = (&targets[..], named);
+                    self.bind_rows(values, &table, targets, defaults, overriding)?
+                }
+                None => {
+                    self.binds_side = matches!(&*source.body, SetExpr::Select(_));
+                    let mut bound = self.bind_query(source)?;
+                    self.binds_side = false;
+                    let count = bound.outputs.len();
+                    if count > targets.len() {
+                        return Err(syntax(TOO_MANY));
+                    }
+                    if named && count < targets.len() {
+                        return Err(syntax(TOO_FEW));
+                    }
+                    let values = self.fitted(&mut bound, &table, &targets[..count])?;
+                    let mut row = defaults;
+                    for (column, value) in targets.iter().zip(values) {
+                        let is_identity = table.columns[*column].identity.is_some();
+                        if is_identity && overriding == Some(Overriding::User) {
+                            continue;
+                        }
+                        check_insertable(&table, *column, overriding)?;
+                        row[*column] = value;
+                    }
+                    query = Some(bound.rel);
+                    vec![row]
+                }
+            },
+        };
+        let alias =
+            table_alias.as_ref().map_or(table.name.clone(), |alias| names::fold(&alias.alias));
+        let relation = self.table_columns(table.clone(), &alias, false);
+        let existing = ids(&relation);
+        self.level().relations.push(relation);
+        let action = match on {
+            None => OnConflict::Fail,
+            Some(ast::OnInsert::OnConflict(on)) => self.on_conflict(on, &table)?,
+            Some(_) => return Err(syntax("ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT")),
+        };
+        // RETURNING names the columns of the row as it is written.
+        let written: Vec<ColumnId> = existing.iter().map(|id| self.copied(*id)).collect();
+        for (column, id) in self.level().relations[0].columns.iter_mut().zip(&written) {
+            column.id = *id;
+        }
+        let (columns, mut returned) = match returning {
+            None => (None, Vec::new()),
+            Some(items) => {
+                let (columns, exprs) = self.returning(items)?;
+                (Some(columns), exprs)
+            }
+        };
+        let computes = returned.iter().any(reads_tables);
+        let is_plain = query.is_none() && !computes && !rows.iter().flatten().any(reads_tables);
+        let updates = matches!(action, OnConflict::Update(_));
+        let updates_by_plan = action.needs_plan(reads_tables) || updates && computes;
+        let (conflict, source) = if is_plain && !updates_by_plan {
+            (action.evaluated(&existing), Source::Values(rows))
+        } else {
+            let proposed = match updates_by_plan {
+                true => existing.iter().map(|id| self.copied(*id)).collect(),
+                false => written.clone(),
+            };
+            // What the plan computes from the row sees the values of its generated columns.
+            let generates = !table.generated.is_empty() && (computes || updates_by_plan);
+            let mut given = proposed.clone();
+            for column in table.generated.iter().map(|it| it.column).filter(|_| generates) {
+                given[column] = self.copied(proposed[column]);
+            }
+            let mut rel = match (query, rows) {
+                (Some(query), mut rows) => {
+                    let row = rows.pop().unwrap_or_default();
+                    let outputs = given.into_iter().zip(row).collect();
+                    Rel::Project { input: Box::new(query), outputs }
+                }
+                (None, rows) => Rel::Values { columns: given, rows },
+            };
+            if generates {
+                rel = rel.with_columns(table.generated_over(&proposed));
+            }
+            let mut outputs = proposed.clone();
+            let conflict = match action {
+                OnConflict::Update(update) if updates_by_plan => {
+                    let planned =
+                        self.planned_update(update, &table, (rel, &proposed), &existing, &written)?;
+                    (rel, outputs) = (planned.rel, planned.outputs);
+                    planned.action
+                }
+                action => action.evaluated(&existing),
+            };
+            if computes {
+                let exprs = std::mem::take(&mut returned);
+                let mut computed = Vec::with_capacity(exprs.len());
+                for (column, expr) in columns.iter().flat_map(|all| all.iter()).zip(exprs) {
+                    let id = self.computed(&column.name, column.ty);
+                    computed.push((id, expr));
+                    outputs.push(id);
+                }
+                rel = rel.with_columns(computed);
+            }
+            let query = Query::part(rel.with_all(definitions), outputs);
+            (conflict, Source::Query(Box::new(query)))
+        };
+        let returning = columns.map(|columns| {
+            let placed =
+                |exprs: Vec<Expr>| exprs.into_iter().map(|expr| at(expr, &written)).collect();
+            Returning { columns, exprs: (!computes).then(|| placed(returned)) }
+        });
+        Ok(Insert { table, source, conflict, returning })
+    }
+
     /// Binds the rows of VALUES for columns, the others taking their defaults.
-    fn bind_rows(
+    pub(super) fn bind_rows(
         &mut self,
         values: &ast::Values,
         table: &Table,

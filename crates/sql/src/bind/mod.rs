@@ -17,25 +17,31 @@ mod insert;
 mod items;
 mod json;
 mod lock;
+mod merge;
+mod modifying;
 mod named_args;
 mod on_conflict;
 mod query;
 mod recursive;
 mod scope;
+mod search;
 mod subquery;
 mod target;
 mod types;
 mod view;
 mod window;
 
-pub(crate) use change::{Change, change, target_of};
+pub(crate) use change::{Change, target_of};
 pub(crate) use expr::interval;
-pub(crate) use insert::{Insert, Returning, Source, insert, table_of};
+pub(crate) use insert::{Insert, Returning, Source, table_of};
 pub(crate) use items::{Item, bind_items};
 pub(crate) use lock::{OnLocked, RowLocks, Strength};
+pub(crate) use merge::{Merge, MergeAction, merged};
+pub(crate) use modifying::{Modifying, Part, Step, alone, modifying};
 pub(crate) use on_conflict::{DoUpdate, NewValues, OnConflict};
 use query::Output;
 pub(crate) use query::{Query, compile};
+pub(crate) use recursive::modifies;
 pub(crate) use scope::{Level, Relation};
 pub(crate) use target::target_columns;
 pub(crate) use view::view;
@@ -77,6 +83,8 @@ pub(crate) struct Objects {
     pub(crate) relations: Vec<(String, u32)>,
     /// The enum types that it names.
     pub(crate) types: NamedTypes,
+    /// The tables that the changes of WITH change, in order.
+    pub(crate) targets: Vec<Arc<Table>>,
     /// The session's zone.
     pub(crate) zone: Zone,
 }

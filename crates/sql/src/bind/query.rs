@@ -44,6 +44,24 @@ pub(crate) struct Query {
     pub(crate) known: Vec<ColumnInfo>,
     /// The locks of the rows of the table that an UPDATE or DELETE changes.
     pub(crate) locks: Option<RowLocks>,
+    /// The queries of WITH whose rows it is given, with their columns.
+    pub(crate) given: Vec<(usize, Vec<ColumnId>)>,
+}
+
+impl Query {
+    /// Creates the plan of a part of a statement, which has to be [completed](Binder::complete).
+    pub(super) fn part(rel: Rel, outputs: Vec<ColumnId>) -> Query {
+        Query {
+            rel,
+            outputs,
+            columns: Arc::from([]),
+            params: Arc::from([]),
+            ids: 0,
+            known: Vec::new(),
+            locks: None,
+            given: Vec::new(),
+        }
+    }
 }
 
 /// Binds a query over the objects that it may name.
@@ -54,13 +72,7 @@ pub(crate) fn compile(
 ) -> Result<Query, SqlError> {
     let mut binder = Binder::over(objects, declared);
     let bound = binder.bind_query(query)?;
-    let column = |output: &Output| {
-        let info = binder.column(output.id);
-        let mut column = Column::new(output.name.clone(), info.ty);
-        (column.table, column.number) = info.origin;
-        column
-    };
-    let columns = bound.outputs.iter().map(column).collect();
+    let columns = binder.result_columns(&bound);
     let outputs = bound.outputs.iter().map(|output| output.id).collect();
     Ok(Query { columns, ..binder.finish(bound.rel, outputs) })
 }
@@ -128,16 +140,28 @@ impl Binder {
     }
 
     /// Ends the statement: a plan without names for its outputs, and without locks.
-    pub(super) fn finish(self, rel: Rel, outputs: Vec<ColumnId>) -> Query {
-        Query {
-            rel,
-            outputs,
-            columns: Arc::from([]),
-            params: self.param_types(),
-            ids: self.columns.len(),
-            known: self.columns,
-            locks: None,
-        }
+    pub(super) fn finish(mut self, rel: Rel, outputs: Vec<ColumnId>) -> Query {
+        let mut query = Query::part(rel, outputs);
+        self.complete(&mut query);
+        query
+    }
+
+    /// Adds what is known once the whole statement is bound, and ends it.
+    pub(super) fn complete(&mut self, query: &mut Query) {
+        query.params = self.param_types();
+        query.ids = self.columns.len();
+        query.known = std::mem::take(&mut self.columns);
+    }
+
+    /// Returns the columns of a query's result.
+    pub(super) fn result_columns(&self, bound: &Bound) -> Arc<[Column]> {
+        let column = |output: &Output| {
+            let info = self.column(output.id);
+            let mut column = Column::new(output.name.clone(), info.ty);
+            (column.table, column.number) = info.origin;
+            column
+        };
+        bound.outputs.iter().map(column).collect()
     }
 
     /// Binds a query, which sees the relations of the queries around it.
@@ -226,6 +250,7 @@ impl Binder {
                 let sides = sides.collect::<Result<_, _>>()?;
                 self.bind_set(op, all, name, sides)
             }
+            SetExpr::Table(_) => Err(SqlError::unsupported("TABLE in a query")),
             _ => Err(SqlError::unsupported("a change of data inside a query")),
         }
     }
@@ -888,6 +913,11 @@ pub(super) fn position(
 }
 
 impl Rel {
+    /// Takes it, and leaves a row without columns.
+    pub(super) fn take(&mut self) -> Rel {
+        std::mem::replace(self, Rel::one_row())
+    }
+
     /// Adds the queries of WITH that it reads.
     pub(super) fn with_all(mut self, definitions: Vec<(usize, Rel, bool)>) -> Rel {
         for (name, definition, materialized) in definitions.into_iter().rev() {

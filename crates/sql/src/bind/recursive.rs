@@ -4,6 +4,7 @@ use super::lock::Lockable;
 use super::query::{Bound, order_of};
 use super::types::check_equality;
 use super::{Binder, NamedQuery, Output};
+use crate::carried::{self, Added};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{JoinKind, Recursion, Rel, SetOp};
@@ -35,6 +36,30 @@ fn union_of(query: &ast::Query) -> Option<Union<'_>> {
     Some(Union { query, first: left, step: right, all })
 }
 
+/// Fails unless the sides of a query with SEARCH or CYCLE are SELECT or VALUES.
+fn check_sides(union: &Union<'_>) -> Result<(), SqlError> {
+    let is_plain = |side: &SetExpr| matches!(side, SetExpr::Select(_) | SetExpr::Values(_));
+    let sides =
+        [("left", union.first, state::FEATURE_NOT_SUPPORTED), ("right", union.step, state::SYNTAX)];
+    match sides.into_iter().find(|(_, side, _)| !is_plain(side)) {
+        Some((which, _, sqlstate)) => {
+            let message = format!(
+                "with a SEARCH or CYCLE clause, the {which} side of the UNION must be a SELECT"
+            );
+            Err(SqlError::new(sqlstate, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// True if a query of WITH changes data.
+pub(crate) fn modifies(cte: &ast::Cte) -> bool {
+    matches!(
+        &*cte.query.body,
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
+    )
+}
+
 fn rename(outputs: &mut [Output], columns: &[ast::TableAliasColumnDef]) {
     for (output, renamed) in outputs.iter_mut().zip(columns) {
         output.name = names::fold(&renamed.name);
@@ -53,53 +78,102 @@ impl Binder {
         &mut self,
         with: &ast::With,
     ) -> Result<Vec<(usize, Rel, bool)>, SqlError> {
-        let ast::With { with_token: _, recursive, cte_tables } = with;
-        let mut definitions = Vec::with_capacity(cte_tables.len());
+        let mut definitions = Vec::with_capacity(with.cte_tables.len());
         let first = self.named.len();
-        for cte in cte_tables {
-            let ast::Cte { alias, query, from, materialized, closing_paren_token: _ } = cte;
-            if from.is_some() || alias.at.is_some() {
-                return Err(SqlError::unsupported("WITH … FROM"));
+        for cte in &with.cte_tables {
+            if modifies(cte) {
+                let what =
+                    "WITH clause containing a data-modifying statement must be at the top level";
+                return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, what)
+                    .at(names::position(&cte.alias.name)));
             }
-            let name = names::fold(&alias.name);
-            if self.named[first..].iter().any(|named| named.name == name) {
-                let message = format!("WITH query name \"{name}\" specified more than once");
-                return Err(SqlError::new("42712", message));
-            }
-            let number = self.named_count;
-            self.named_count += 1;
-            let mut bound = match union_of(query).filter(|_| *recursive) {
-                Some(union) => self.bind_recursive(&name, union, &alias.columns)?,
-                None if *recursive => {
-                    let message = format!(
-                        "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
-                    );
-                    self.refusing(&name, SqlError::new("42P19", message), |binder| {
-                        binder.bind_query(query)
-                    })?
-                }
-                None => self.bind_query(query)?,
-            };
-            if alias.columns.len() > bound.outputs.len() {
-                let message = format!(
-                    "WITH query \"{name}\" has {} columns available but {} columns specified",
-                    bound.outputs.len(),
-                    alias.columns.len()
-                );
-                return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
-            }
-            rename(&mut bound.outputs, &alias.columns);
-            let outputs = bound.outputs;
-            self.named.push(NamedQuery { name, number, outputs, refused: None });
-            let once = matches!(materialized, Some(ast::CteAsMaterialized::Materialized))
-                || bound.rel.is_volatile();
-            definitions.push((number, bound.rel, once));
+            definitions.push(self.bind_cte(with, cte, first)?);
         }
         Ok(definitions)
     }
 
+    /// Returns the number of the next query of WITH. Fails if a query of the same WITH, whose first
+    /// is `first`, has its name.
+    pub(super) fn number_cte(&mut self, cte: &ast::Cte, first: usize) -> Result<usize, SqlError> {
+        let ast::Cte { alias, query: _, from, materialized: _, closing_paren_token: _ } = cte;
+        let is_other = |from: &ast::Ident| carried::added(from).is_none();
+        if from.as_ref().is_some_and(is_other) || alias.at.is_some() {
+            return Err(SqlError::unsupported("WITH … FROM"));
+        }
+        let name = names::fold(&alias.name);
+        if self.named[first..].iter().any(|named| named.name == name) {
+            let message = format!("WITH query name \"{name}\" specified more than once");
+            return Err(SqlError::new("42712", message).at(names::position(&alias.name)));
+        }
+        self.named_count += 1;
+        Ok(self.named_count - 1)
+    }
+
+    /// Lets the queries behind it name a query of WITH.
+    pub(super) fn name_cte(
+        &mut self,
+        cte: &ast::Cte,
+        number: usize,
+        mut outputs: Vec<Output>,
+    ) -> Result<(), SqlError> {
+        let (name, columns) = (names::fold(&cte.alias.name), &cte.alias.columns);
+        if columns.len() > outputs.len() {
+            let message = format!(
+                "WITH query \"{name}\" has {} columns available but {} columns specified",
+                outputs.len(),
+                columns.len()
+            );
+            return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message)
+                .at(names::position(&cte.alias.name)));
+        }
+        rename(&mut outputs, columns);
+        self.named.push(NamedQuery { name, number, outputs, refused: None });
+        Ok(())
+    }
+
+    /// Binds a query of WITH.
+    pub(super) fn bind_cte(
+        &mut self,
+        with: &ast::With,
+        cte: &ast::Cte,
+        first: usize,
+    ) -> Result<(usize, Rel, bool), SqlError> {
+        let number = self.number_cte(cte, first)?;
+        let ast::Cte { alias, query, from, materialized, closing_paren_token: _ } = cte;
+        let name = names::fold(&alias.name);
+        let added = from.as_ref().and_then(carried::added);
+        let not_recursive = || {
+            let error = SqlError::new(state::SYNTAX, "WITH query is not recursive");
+            error.at(names::position(&alias.name))
+        };
+        let bound = match union_of(query).filter(|_| with.recursive) {
+            None if added.is_some() => return Err(not_recursive()),
+            Some(union) => {
+                let bound = self.bind_recursive(&name, union, &alias.columns, added.as_ref())?;
+                if added.is_some() && !matches!(bound.rel, Rel::Recursive(_)) {
+                    return Err(not_recursive());
+                }
+                bound
+            }
+            None if with.recursive => {
+                let message = format!(
+                    "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
+                );
+                self.refusing(&name, SqlError::new("42P19", message), |binder| {
+                    binder.bind_query(query)
+                })?
+            }
+            None => self.bind_query(query)?,
+        };
+        let Bound { rel, outputs, rows: _ } = bound;
+        self.name_cte(cte, number, outputs)?;
+        let once =
+            matches!(materialized, Some(ast::CteAsMaterialized::Materialized)) || rel.is_volatile();
+        Ok((number, rel, once))
+    }
+
     /// Binds something that may not name a recursive query.
-    fn refusing<T>(
+    pub(super) fn refusing<T>(
         &mut self,
         name: &str,
         error: SqlError,
@@ -118,7 +192,11 @@ impl Binder {
         name: &str,
         union: Union<'_>,
         columns: &[ast::TableAliasColumnDef],
+        added: Option<&Added>,
     ) -> Result<Bound, SqlError> {
+        if added.is_some() {
+            check_sides(&union)?;
+        }
         if union.query.with.is_some() {
             let refused = SqlError::unsupported("WITH in a recursive query");
             return self.refusing(name, refused, |binder| binder.bind_query(union.query));
@@ -136,6 +214,8 @@ impl Binder {
             types.push(ty);
         }
         rename(&mut outputs, columns);
+        let added = added.map(|added| self.added_columns(added, &outputs)).transpose()?;
+        outputs.extend(added.iter().flat_map(|added| added.outputs.clone()));
         let (name_of, outputs_of) = (name.to_owned(), outputs.clone());
         let named = NamedQuery { name: name_of, number, outputs: outputs_of, refused: None };
         self.named.push(named);
@@ -158,7 +238,7 @@ impl Binder {
         if !locks.is_empty() {
             return Err(SqlError::unsupported("FOR UPDATE in a recursive query"));
         }
-        if step.outputs.len() != outputs.len() {
+        if step.outputs.len() != types.len() {
             let message = "each UNION query must have the same number of columns";
             return Err(SqlError::new(state::SYNTAX, message));
         }
@@ -188,12 +268,17 @@ impl Binder {
         if !union.all {
             types.iter().try_for_each(|ty| check_equality(*ty))?;
         }
+        let (mut first, mut step) = (self.side(first, &types)?, self.side(step, &types)?);
+        if let Some(added) = &added {
+            first = added.of_first(self, first);
+            step = added.of_step(self, step, number)?;
+        }
         let recursion = Recursion {
             name: number,
             all: union.all,
             columns: outputs.iter().map(|output| output.id).collect(),
-            first: self.side(first, &types)?,
-            step: self.side(step, &types)?,
+            first,
+            step,
         };
         let rel = Rel::Recursive(Box::new(recursion));
         Ok(Bound { rel, outputs, rows: Lockable::default() })

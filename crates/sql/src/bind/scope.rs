@@ -33,6 +33,8 @@ pub(crate) struct Level {
     pub(super) marks: Vec<Mark>,
     /// The name of the clause, for errors.
     pub(super) clause: &'static str,
+    /// The name of a relation that this clause may not name.
+    pub(super) hidden: Option<String>,
 }
 
 /// A relation in the scope of a query.
@@ -268,6 +270,14 @@ impl Binder {
         if let Some(qualifier) = qualifier
             && !relations().any(|relation| relation.alias.as_deref() == Some(qualifier))
         {
+            if self.levels.iter().any(|level| level.hidden.as_deref() == Some(qualifier)) {
+                let message =
+                    format!("invalid reference to FROM-clause entry for table \"{qualifier}\"");
+                let hint = format!(
+                    "There is an entry for table \"{qualifier}\", but it cannot be referenced from this part of the query."
+                );
+                return SqlError::new(state::UNDEFINED_TABLE, message).hint(hint);
+            }
             let message = format!("missing FROM-clause entry for table \"{qualifier}\"");
             return SqlError::new(state::UNDEFINED_TABLE, message);
         }

@@ -2,13 +2,14 @@
 
 use super::query::Bound;
 use super::{Binder, Typed};
+use crate::carried::Overriding;
 use crate::cast;
 use crate::catalog::{ColumnDef, Identity, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::names;
-use crate::parse::{self, Overriding};
+use crate::parse;
 use crate::types::Type;
 use sqlparser::ast;
 
@@ -39,6 +40,25 @@ pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<
             let name = &table.columns[column].name;
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message).at(names::position(ident)));
+        }
+        out.push(column);
+    }
+    Ok(out)
+}
+
+/// Returns the numbers of the columns that an INSERT names.
+pub(super) fn named_columns(
+    table: &Table,
+    named: &[ast::ObjectName],
+) -> Result<Vec<usize>, SqlError> {
+    let mut out = Vec::with_capacity(named.len());
+    for name in named {
+        let column = assigned_column(table, name)?;
+        if out.contains(&column) {
+            let place = name.0.first().and_then(|part| part.as_ident()).and_then(names::position);
+            let name = &table.columns[column].name;
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message).at(place));
         }
         out.push(column);
     }

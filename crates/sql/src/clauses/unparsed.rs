@@ -50,8 +50,9 @@ const STATEMENTS: [&str; 39] = [
 ];
 
 /// Clauses, by the words at which the parser stops.
-const CLAUSES: [&str; 18] = [
+const CLAUSES: [&str; 21] = [
     "cluster on",
+    "cycle",
     "deferrable",
     "inherit",
     "key share",
@@ -60,6 +61,8 @@ const CLAUSES: [&str; 18] = [
     "not deferrable",
     "nulls not distinct",
     "rows from",
+    "search breadth first",
+    "search depth first",
     "set compression",
     "set logged",
     "set statistics",

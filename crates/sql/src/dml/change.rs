@@ -1,16 +1,13 @@
 //! Runs UPDATE and DELETE.
 
-use super::{Changed, all_rows, keep_references, locked_row};
+use super::{Changed, Running, all_rows};
 use crate::bind;
 use crate::catalog::Table;
-use crate::constraint::{Deferral, References, Related};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::explain::Actuals;
-use crate::expr::Scope;
 use crate::response::Column;
 use crate::{kv, normalize, physical, write};
-use meridian_txn::Transaction;
 use std::sync::Arc;
 
 /// A planned UPDATE or DELETE.
@@ -25,48 +22,43 @@ pub(crate) struct Change {
     /// The columns that change; `None` for DELETE.
     assigned: Option<Vec<usize>>,
     pub(crate) returning: Option<Arc<[Column]>>,
-    /// The tables that foreign keys concern.
-    related: Option<Arc<Related>>,
 }
 
 impl Change {
     /// Plans a bound UPDATE or DELETE.
-    pub(crate) fn plan(
-        change: bind::Change,
-        related: Option<Arc<Related>>,
-        relations: usize,
-    ) -> Result<Change, SqlError> {
+    pub(crate) fn plan(change: bind::Change, relations: usize) -> Result<Change, SqlError> {
         let bind::Change { table, query, locks, assigned, returning } = change;
         let query = Arc::new(physical::lower(normalize::query(query), relations)?);
-        Ok(Change { table, query, locks, assigned, returning, related })
+        Ok(Change { table, query, locks, assigned, returning })
     }
 
     pub(crate) fn is_update(&self) -> bool {
         self.assigned.is_some()
     }
 
-    /// References the rows. Counts what the nodes of its query do, if that is wanted.
-    pub(crate) async fn run(
+    /// Changes the rows. Counts what the nodes of its query do, if that is wanted.
+    pub(super) async fn run(
         &self,
-        txn: &mut dyn Transaction,
-        scope: &Scope<'_>,
-        deferral: &Deferral,
+        running: &mut Running<'_>,
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let table = &*self.table;
         let mut changed = Changed::default();
-        let mut references = self.related.as_deref().map(References::new);
-        let (rows, _held) = all_rows(&self.query, txn, scope, actuals).await?;
+        let (rows, _held) = all_rows(&self.query, running, actuals).await?;
+        let Running { target, scope, references, .. } = running;
         for row in rows {
             let mut values = row.into_iter();
             let Some(Datum::Bytes(key)) = values.next() else {
                 return Err(SqlError::corrupted("a row without a key"));
             };
             let key = kv::to_key(key.to_vec());
+            if target.has_written(&key) {
+                continue;
+            }
             let old = if self.locks {
                 values.by_ref().take(table.columns.len()).collect()
             } else {
-                let Some(old) = locked_row(txn, table, &key).await? else {
+                let Some(old) = target.locked_row(table, &key).await? else {
                     return Err(SqlError::corrupted("a row that was just read is not there"));
                 };
                 old
@@ -77,21 +69,21 @@ impl Change {
                     for (column, value) in assigned.iter().zip(values.by_ref()) {
                         new[*column] = value;
                     }
-                    write::update(txn, table, &key, &old, &new, scope.session).await?;
-                    if let Some(references) = &mut references {
+                    write::update(target, table, &key, &old, &new, scope.session).await?;
+                    if let Some(references) = references {
                         references.wrote(&self.table, Some(&old), &new)?;
                     }
                 }
                 None => {
-                    write::delete(txn, table, &key, &old).await?;
-                    if let Some(references) = &mut references {
+                    write::delete(target, table, &key, &old).await?;
+                    if let Some(references) = references {
                         references.deleted(&self.table, &old)?;
                     }
                 }
             }
+            target.account()?;
             changed.add(self.returning.is_some().then(|| values.collect()));
         }
-        changed.later = keep_references(references, txn, scope, deferral).await?;
         Ok(changed)
     }
 }

@@ -1,17 +1,17 @@
 //! Runs INSERT.
 
-use super::{Changed, all_rows, keep_references, locked_row};
+use super::target::Target;
+use super::{Changed, Running, all_rows};
 use crate::bind::{self, DoUpdate, NewValues, OnConflict, Returning};
 use crate::catalog::Table;
-use crate::constraint::{Deferral, References, Related};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::explain::Actuals;
 use crate::expr::{Expr, Scope};
 use crate::response::Column;
-use crate::{effects, kv, normalize, physical, write};
+use crate::write::{self, Store};
+use crate::{effects, kv, normalize, physical};
 use meridian_mvcc::Key;
-use meridian_txn::Transaction;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -27,35 +27,34 @@ pub(crate) struct Insert {
     source: Source,
     conflict: OnConflict,
     returning: Option<Returning>,
-    /// The tables that foreign keys concern.
-    related: Option<Arc<Related>>,
 }
 
-/// The state of a running INSERT.
-struct Running<'a> {
-    scope: &'a Scope<'a>,
-    row_number: &'a mut u64,
+/// The effects of a running INSERT.
+#[derive(Default)]
+struct Inserted {
     changed: Changed,
-    references: Option<References<'a>>,
     /// The rows that ON CONFLICT DO UPDATE has written: none may be written twice.
     touched: BTreeSet<Key>,
 }
 
 impl Insert {
     /// Plans a bound INSERT.
-    pub(crate) fn plan(
-        insert: bind::Insert,
-        related: Option<Arc<Related>>,
-        relations: usize,
-    ) -> Result<Insert, SqlError> {
-        let bind::Insert { table, source, conflict, returning, params: _ } = insert;
+    pub(crate) fn plan(insert: bind::Insert, relations: usize) -> Result<Insert, SqlError> {
+        let bind::Insert { table, source, conflict, returning } = insert;
         let source = match source {
             bind::Source::Values(rows) => Source::Values(rows),
             bind::Source::Query(query) => {
-                Source::Query(Arc::new(physical::lower(normalize::query(query), relations)?))
+                Source::Query(Arc::new(physical::lower(normalize::query(*query), relations)?))
             }
         };
-        Ok(Insert { table, source, conflict, returning, related })
+        Ok(Insert { table, source, conflict, returning })
+    }
+
+    /// An INSERT of no rows.
+    #[cfg(test)]
+    pub(super) fn of_nothing(table: Arc<Table>) -> Insert {
+        let (source, conflict) = (Source::Values(Vec::new()), OnConflict::Fail);
+        Insert { table, source, conflict, returning: None }
     }
 
     /// Returns the query of its rows; the number of rows, if they are values.
@@ -81,54 +80,50 @@ impl Insert {
     }
 
     /// Inserts the rows. Counts what the nodes of its query do, if that is wanted.
-    pub(crate) async fn run(
+    pub(super) async fn run(
         &self,
-        txn: &mut dyn Transaction,
-        scope: &Scope<'_>,
-        row_number: &mut u64,
-        deferral: &Deferral,
+        running: &mut Running<'_>,
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
-        let (changed, touched) = (Changed::default(), BTreeSet::new());
-        let references = self.related.as_deref().map(References::new);
-        let mut running = Running { scope, row_number, changed, references, touched };
+        let mut inserted = Inserted::default();
         match &self.source {
             Source::Values(rows) => {
                 for row in rows {
-                    let row = effects::evaluate(row, &[], scope, txn).await?;
-                    self.insert(txn, row, Vec::new(), &mut running).await?;
+                    let txn = &mut *running.target.txn;
+                    let row = effects::evaluate(row, &[], running.scope, txn).await?;
+                    self.insert(row, Vec::new(), running, &mut inserted).await?;
                 }
             }
             Source::Query(plan) => {
-                let (rows, _held) = all_rows(plan, txn, scope, actuals).await?;
+                let (rows, _held) = all_rows(plan, running, actuals).await?;
                 for mut row in rows {
                     let computed = row.split_off(self.table.columns.len());
-                    self.insert(txn, row, computed, &mut running).await?;
+                    self.insert(row, computed, running, &mut inserted).await?;
                 }
             }
         }
-        let Running { mut changed, references, .. } = running;
-        changed.later = keep_references(references, txn, scope, deferral).await?;
-        Ok(changed)
+        Ok(inserted.changed)
     }
 
     /// Counts a row that was written, and adds its outputs: those that were computed with it, or
     /// expressions over it.
     async fn take(
         &self,
-        txn: &mut dyn Transaction,
         row: &[Datum],
         computed: Vec<Datum>,
         running: &mut Running<'_>,
+        inserted: &mut Inserted,
     ) -> Result<(), SqlError> {
+        running.target.account()?;
         let returned = match &self.returning {
             None => None,
             Some(Returning { exprs: None, .. }) => Some(computed),
             Some(Returning { exprs: Some(exprs), .. }) => {
+                let txn = &mut *running.target.txn;
                 Some(effects::evaluate(exprs, row, running.scope, txn).await?)
             }
         };
-        running.changed.add(returned);
+        inserted.changed.add(returned);
         Ok(())
     }
 
@@ -160,26 +155,26 @@ impl Insert {
 
     async fn insert(
         &self,
-        txn: &mut dyn Transaction,
         mut row: Vec<Datum>,
         computed: Vec<Datum>,
         running: &mut Running<'_>,
+        inserted: &mut Inserted,
     ) -> Result<(), SqlError> {
         let table = &*self.table;
-        let mut own = *running.row_number;
-        let facts = running.scope.session;
-        let clash = write::insert(txn, table, &mut row, facts, running.row_number).await?;
+        let Running { target, scope, row_number, references, .. } = &mut *running;
+        let (mut own, facts) = (**row_number, scope.session);
+        let clash = write::insert(target, table, &mut row, facts, row_number).await?;
         let Some(clash) = clash else {
-            if let Some(references) = &mut running.references {
+            if let Some(references) = references {
                 references.wrote(&self.table, None, &row)?;
             }
             if let OnConflict::Update(_) = &self.conflict {
-                let key =
-                    table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
-                running.touched.insert(kv::to_key(key));
+                let hidden = || write::hidden_key(table, target.age(), &mut own);
+                let key = table.row_key(&row).unwrap_or_else(hidden);
+                inserted.touched.insert(kv::to_key(key));
             }
             self.check_unmoved(&computed)?;
-            return self.take(txn, &row, self.returned(computed), running).await;
+            return self.take(&row, self.returned(computed), running, inserted).await;
         };
         // The key that is named decides, even if the row conflicts in another one as well.
         let named = match &self.conflict {
@@ -189,22 +184,22 @@ impl Insert {
             OnConflict::Nothing(None) | OnConflict::Fail => None,
         };
         let clash = match named.filter(|named| *named != clash.index) {
-            Some(named) => write::clash_in(txn, table, &row, named).await?.unwrap_or(clash),
+            Some(named) => write::clash_in(target, table, &row, named).await?.unwrap_or(clash),
             None => clash,
         };
         match &self.conflict {
             OnConflict::Nothing(index) if index.is_none_or(|index| index == clash.index) => Ok(()),
             OnConflict::Update(DoUpdate { index, columns, values }) if *index == clash.index => {
-                if running.touched.contains(&clash.key) {
+                if inserted.touched.contains(&clash.key) || target.has_written(&clash.key) {
                     let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                     return Err(SqlError::new(state::CARDINALITY_VIOLATION, message)
                         .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values."));
                 }
-                let Some(old) = locked_row(txn, table, &clash.key).await? else {
+                let Some(old) = target.locked_row(table, &clash.key).await? else {
                     let message = "a unique index names a row that is not there";
                     return Err(SqlError::corrupted(message));
                 };
-                let made = new_values(values, &old, &row, &computed, running.scope, txn).await?;
+                let made = new_values(values, &old, &row, &computed, scope, target).await?;
                 let Some(made) = made else {
                     return Ok(());
                 };
@@ -213,12 +208,12 @@ impl Insert {
                     new[*column] = value;
                 }
                 table.generate_after(columns, &mut new)?;
-                write::update(txn, table, &clash.key, &old, &new, facts).await?;
-                if let Some(references) = &mut running.references {
+                write::update(target, table, &clash.key, &old, &new, facts).await?;
+                if let Some(references) = references {
                     references.wrote(&self.table, Some(&old), &new)?;
                 }
-                running.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
-                self.take(txn, &new, self.returned(computed), running).await
+                inserted.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
+                self.take(&new, self.returned(computed), running, inserted).await
             }
             _ => Err(write::duplicate(table, clash.index, &row)),
         }
@@ -232,8 +227,9 @@ async fn new_values(
     row: &[Datum],
     computed: &[Datum],
     scope: &Scope<'_>,
-    txn: &mut dyn Transaction,
+    target: &mut Target<'_>,
 ) -> Result<Option<Vec<Datum>>, SqlError> {
+    let txn = &mut *target.txn;
     match (values, computed) {
         (NewValues::Exprs { values, filter }, _) => {
             let both = [old, row].concat();

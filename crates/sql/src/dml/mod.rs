@@ -1,27 +1,44 @@
-//! INSERT, UPDATE and DELETE: writes the rows that a query or a list of values gives.
+//! INSERT, UPDATE, DELETE and MERGE: writes the rows that a query or a list of values gives.
 //!
-//! All rows are known before the first is written, so that no query sees the statement's own
-//! changes, and a row that moves is not found again.
+//! All rows of a change are known before the first is written, so that no query sees the
+//! statement's own changes, and a row that moves is not found again. A statement may have several
+//! changes, in its WITH (`with`); then the writes wait until it ends (`target`).
 
 mod change;
 mod insert;
+mod merge;
+mod target;
+mod with;
 
 pub(crate) use change::Change;
 pub(crate) use insert::Insert;
+pub(crate) use merge::Merge;
+pub(crate) use with::{Part, Step, With};
 
 use crate::catalog::Table;
-use crate::constraint::{Deferral, Obligations, References};
+use crate::constraint::{Deferral, Obligations, References, Related};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::exec::Reader;
 use crate::explain::Actuals;
 use crate::expr::Scope;
 use crate::memory::{Held, weight};
-use crate::{kv, physical, row};
+use crate::physical;
+use crate::response::Column;
 use meridian_mvcc::Key;
-use meridian_txn::{Lock, Locking, Transaction};
+use meridian_txn::{Locking, Transaction};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use target::Target;
 
-/// The effects of a statement that changes data.
+/// A planned change of a table's rows.
+pub(crate) enum Write {
+    Insert(Insert),
+    Change(Change),
+    Merge(Merge),
+}
+
+/// The effects of a change.
 #[derive(Default)]
 pub(crate) struct Changed {
     /// The number of rows.
@@ -39,17 +56,88 @@ impl Changed {
     }
 }
 
-/// Ends what a statement has to do for foreign keys. Returns what has to hold when the transaction
-/// ends.
-async fn keep_references(
-    changes: Option<References<'_>>,
-    txn: &mut dyn Transaction,
-    scope: &Scope<'_>,
-    deferral: &Deferral,
-) -> Result<Obligations, SqlError> {
-    match changes {
-        Some(changes) => changes.finish(txn, scope, deferral).await,
-        None => Ok(Obligations::new()),
+/// The rows of the queries of WITH that have run, by the numbers of these.
+type Given = BTreeMap<usize, Arc<Vec<Vec<Datum>>>>;
+
+/// The state of a running statement, which its changes share.
+struct Running<'a> {
+    target: Target<'a>,
+    scope: &'a Scope<'a>,
+    row_number: &'a mut u64,
+    references: Option<References<'a>>,
+    given: Given,
+}
+
+impl Running<'_> {
+    /// Ends what the statement has to write, and what it has to do for foreign keys. Returns what
+    /// has to hold when the transaction ends.
+    async fn finish(self, deferral: &Deferral) -> Result<Obligations, SqlError> {
+        let txn = self.target.finish()?;
+        match self.references {
+            Some(references) => references.finish(txn, self.scope, deferral).await,
+            None => Ok(Obligations::new()),
+        }
+    }
+}
+
+impl Write {
+    /// Returns the table that it changes.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        match self {
+            Write::Insert(insert) => &insert.table,
+            Write::Change(change) => &change.table,
+            Write::Merge(merge) => &merge.table,
+        }
+    }
+
+    /// Returns the columns of RETURNING.
+    pub(crate) fn columns(&self) -> Option<Arc<[Column]>> {
+        match self {
+            Write::Insert(insert) => insert.columns(),
+            Write::Change(change) => change.returning.clone(),
+            Write::Merge(_) => None,
+        }
+    }
+
+    /// Returns the word of its tag.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self {
+            Write::Insert(_) => "INSERT",
+            Write::Change(change) if change.is_update() => "UPDATE",
+            Write::Change(_) => "DELETE",
+            Write::Merge(_) => "MERGE",
+        }
+    }
+
+    /// Runs it as a whole statement. Counts what the nodes of its query do, if that is wanted.
+    pub(crate) async fn run(
+        &self,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+        row_number: &mut u64,
+        foreign: (Option<&Related>, &Deferral),
+        actuals: Option<&mut Actuals>,
+    ) -> Result<Changed, SqlError> {
+        let (related, deferral) = foreign;
+        let references = related.map(References::new);
+        let (target, given) = (Target::at_once(txn), Given::new());
+        let mut running = Running { target, scope, row_number, references, given };
+        let mut changed = self.run_in(&mut running, actuals).await?;
+        changed.later = running.finish(deferral).await?;
+        Ok(changed)
+    }
+
+    /// Runs it as a part of a statement.
+    async fn run_in(
+        &self,
+        running: &mut Running<'_>,
+        actuals: Option<&mut Actuals>,
+    ) -> Result<Changed, SqlError> {
+        match self {
+            Write::Insert(insert) => insert.run(running, actuals).await,
+            Write::Change(change) => change.run(running, actuals).await,
+            Write::Merge(merge) => merge.run(running, actuals).await,
+        }
     }
 }
 
@@ -57,32 +145,22 @@ async fn keep_references(
 /// that is wanted.
 async fn all_rows(
     plan: &physical::Query,
-    txn: &mut dyn Transaction,
-    scope: &Scope<'_>,
+    running: &mut Running<'_>,
     actuals: Option<&mut Actuals>,
 ) -> Result<(Vec<Vec<Datum>>, Held), SqlError> {
+    let Running { target, scope, given, .. } = running;
     let (mut rows, mut held) = (Vec::new(), Held::none(&scope.session.memory));
-    let mut running = plan.start(scope.params.to_vec(), actuals.is_some());
-    let mut reader = Reader::new(txn, scope.session, scope.now_us);
-    while let Some(more) = running.next(&mut reader, usize::MAX).await? {
+    let given = plan.given.iter().map(|number| given.get(number).cloned()).collect();
+    let mut query = plan.start(scope.params.to_vec(), given, actuals.is_some());
+    let mut reader = Reader::new(&mut *target.txn, scope.session, scope.now_us);
+    while let Some(more) = query.next(&mut reader, usize::MAX).await? {
         held.add(more.iter().map(|row| weight(row)).sum())?;
         rows.extend(more);
     }
     // The statement's own reads wait for locks, whatever its query did (NOWAIT).
     reader.transaction.set_locking(Locking::Wait);
     if let Some(actuals) = actuals {
-        actuals.extend(running.actuals());
+        actuals.extend(query.actuals());
     }
     Ok((rows, held))
-}
-
-/// Locks a row and returns its values; `None` if it is not there.
-async fn locked_row(
-    txn: &mut dyn Transaction,
-    table: &Table,
-    key: &Key,
-) -> Result<Option<Vec<Datum>>, SqlError> {
-    let Some(value) = txn.get(key, Lock::Exclusive).await? else { return Ok(None) };
-    let all = vec![true; table.columns.len()];
-    row::decode(table, &key[kv::PREFIX..], &value, &all).map(Some)
 }

@@ -198,14 +198,20 @@ impl<'t> Reader<'t> {
 }
 
 impl Query {
-    /// Starts the query; rows are computed on request. With `measures` it counts what each node
-    /// does.
-    pub(crate) fn start(&self, params: Vec<Datum>, measures: bool) -> Running {
+    /// Starts the query; rows are computed on request. It is given the rows of other steps of its
+    /// statement. With `measures` it counts what each node does.
+    pub(crate) fn start(
+        &self,
+        params: Vec<Datum>,
+        given: Vec<Option<Arc<Vec<Row>>>>,
+        measures: bool,
+    ) -> Running {
         let mut params = params;
         params.resize(self.slots.max(params.len()), Datum::Null);
         let relations = self.relations;
         let root = stack::with_room(relations, || start(&self.root, measures));
-        let (named, reads_catalog) = (self.named, self.reads_catalog);
+        let (mut named, reads_catalog) = (given, self.reads_catalog);
+        named.resize(self.named, None);
         Running {
             returned: 0,
             root,
@@ -225,7 +231,8 @@ pub(crate) struct Running {
     returned: usize,
     root: Box<dyn Operator>,
     params: Vec<Datum>,
-    named: usize,
+    /// The rows of WITH queries that are known from the beginning.
+    named: Vec<Option<Arc<Vec<Row>>>>,
     reads_catalog: bool,
     measures: bool,
     relations: usize,
@@ -248,7 +255,7 @@ impl Running {
     ) -> Result<Option<Vec<Row>>, SqlError> {
         let state = self.state.get_or_insert_with(|| State {
             params: std::mem::take(&mut self.params),
-            named: vec![None; self.named],
+            named: std::mem::take(&mut self.named),
             made: HashMap::new(),
             catalog: None,
             actuals: self.measures.then(Actuals::new),

@@ -37,7 +37,7 @@ async fn table(memory: &Memory, engine: &Engine, name: &str) -> Arc<Table> {
 /// Runs a query to its end.
 async fn rows(memory: &Memory, plan: &physical::Query) -> Result<Vec<Row>, SqlError> {
     let (mut txn, facts) = (begin(memory).await, Facts::default());
-    let mut running = plan.start(Vec::new(), false);
+    let mut running = plan.start(Vec::new(), Vec::new(), false);
     let mut rows = Vec::new();
     let mut reader = Reader::new(txn.as_mut(), &facts, 0);
     while let Some(more) = running.next(&mut reader, usize::MAX).await? {

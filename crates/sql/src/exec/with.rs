@@ -4,7 +4,7 @@ use super::{Context, Operator, Row, all, start};
 use crate::error::SqlError;
 use crate::key;
 use crate::memory::weight;
-use crate::physical::{Node, Op};
+use crate::physical::{Node, Op, RowsOf};
 use meridian_txn::{Future, Locking};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -59,12 +59,12 @@ impl Operator for Named {
         want: usize,
     ) -> Future<'a, Result<Vec<Row>, SqlError>> {
         Box::pin(async move {
-            let Op::Named { name, picks, definition } = &self.plan.op else {
+            let Op::Named { name, picks, of } = &self.plan.op else {
                 return Ok(Vec::new());
             };
-            let rows = match (&self.rows, &cx.state.named[*name], definition) {
+            let rows = match (&self.rows, &cx.state.named[*name], of) {
                 (Some(rows), ..) | (None, Some(rows), _) => rows.clone(),
-                (None, None, Some(definition)) => {
+                (None, None, RowsOf::Query(definition)) => {
                     // Its rows are read once, and are not looked at again as candidates.
                     let before = cx.lock_as(Locking::Wait)?;
                     let rows = all(start(definition, cx.measures()).as_mut(), cx).await;
@@ -73,7 +73,7 @@ impl Operator for Named {
                     cx.state.named[*name] = Some(rows.clone());
                     rows
                 }
-                (None, None, None) => return Ok(Vec::new()),
+                (None, None, RowsOf::Round | RowsOf::Given) => return Ok(Vec::new()),
             };
             let next = rows.iter().skip(self.at).take(want);
             let picked: Vec<Row> =

@@ -16,12 +16,12 @@ mod options;
 mod text;
 mod tree;
 
-pub(crate) use change::counted;
+pub(crate) use change::{counted, counted_step};
 pub(crate) use options::{Format, Options};
 
 use crate::compile::Plan;
 use cost::Cost;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// A node of an explained plan.
@@ -74,9 +74,9 @@ pub(crate) type Summary = Vec<(&'static str, String)>;
 /// Explains a plan.
 pub(crate) fn explain(plan: &Plan, verbose: bool) -> Explained {
     match plan {
-        Plan::Query(query) => tree::of(query, verbose),
-        Plan::Insert(insert) => change::of_insert(insert, verbose),
-        Plan::Change(change) => change::of_change(change, verbose),
+        Plan::Query(query) => tree::of(query, verbose, &BTreeMap::new()),
+        Plan::Write { write, .. } => change::of_write(write, verbose, &BTreeMap::new()),
+        Plan::With(with) => change::of_with(with, verbose),
         // No other statement is explained.
         _ => Explained::new("Result", Cost::default()),
     }

@@ -7,7 +7,7 @@ use crate::access::{Access, conjuncts};
 use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::logical::{ColumnId, SetOp};
-use crate::physical::{How, Join, Kind, Node, Op, Query, Scan, SortBy};
+use crate::physical::{How, Join, Kind, Node, Op, Query, RowsOf, Scan, SortBy};
 use crate::types::Type;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,13 @@ use std::sync::Arc;
 /// The longest text of a column that is shown in its place, in bytes.
 const LONGEST_TEXT: usize = 1000;
 
-/// Explains a query.
-pub(super) fn of(query: &Query, verbose: bool) -> Explained {
+/// Explains a query. `steps` are the names of the steps of its statement, by their numbers.
+pub(super) fn of(query: &Query, verbose: bool, steps: &BTreeMap<usize, String>) -> Explained {
+    let name = |number: &usize| steps.get(number).cloned().unwrap_or_default();
+    let given = query.given.iter().map(name).collect();
     // Each table and each query is a relation.
-    let mut tree =
-        Tree { query, is_qualified: query.relations > 2, verbose, computed: BTreeMap::new() };
+    let is_qualified = query.relations > 2;
+    let mut tree = Tree { query, is_qualified, verbose, given, computed: BTreeMap::new() };
     tree.node(&query.root)
 }
 
@@ -28,6 +30,8 @@ struct Tree<'a> {
     /// True if columns are shown with the names of their relations.
     is_qualified: bool,
     verbose: bool,
+    /// The names of the steps whose rows it is given.
+    given: Vec<String>,
     /// The expressions of computed columns, so far.
     computed: BTreeMap<ColumnId, String>,
 }
@@ -189,14 +193,18 @@ impl Tree<'_> {
                 body.inputs.insert(0, definition);
                 body
             }
-            Op::Named { name, definition, .. } => {
-                let kind = match definition {
-                    Some(_) => "CTE Scan",
-                    None => "WorkTable Scan",
+            Op::Named { name, of, .. } => {
+                let kind = match of {
+                    RowsOf::Query(_) | RowsOf::Given => "CTE Scan",
+                    RowsOf::Round => "WorkTable Scan",
                 };
-                let name = with_name(*name);
+                let name = match self.given.get(*name) {
+                    Some(given) => given.clone(),
+                    None => with_name(*name),
+                };
                 let alias = node.layout.first().and_then(|id| self.query.known.get(*id));
-                let alias = alias.map_or(String::new(), |column| format!(" {}", column.relation()));
+                let alias = alias.map(|column| column.relation()).filter(|alias| *alias != name);
+                let alias = alias.map_or(String::new(), |alias| format!(" {alias}"));
                 let title = format!("{kind} on {name}{alias}");
                 Explained { title, ..Explained::new(kind, cost(&[])) }.quiet("CTE Name", name)
             }

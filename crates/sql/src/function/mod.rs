@@ -16,7 +16,9 @@ mod locks;
 mod math;
 mod network;
 mod pattern;
+mod record;
 mod reflect;
+mod regex;
 mod regexp;
 mod resolve;
 mod sequence;
@@ -31,7 +33,7 @@ pub(crate) use catalog::PG_TYPEOF;
 pub(crate) use enumeration::{ENUM_END, ENUM_RANGE};
 pub(crate) use json::{ROW_AS_JSON, makes_json, takes_rows};
 pub(crate) use pattern::{like, like_range};
-pub(crate) use reflect::{as_array, field_of_expanded};
+pub(crate) use record::{APPEND, CONTAINS, DEEPER};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
 pub(crate) use time::{shifted, shifted_in};
 

@@ -1,12 +1,12 @@
 //! Patterns: LIKE and regular expressions.
 
 use super::of::*;
+use super::regex::{Groups, Regex};
 use super::{Function, text_at};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Expr, Scope};
 use crate::interrupt;
-use regex::{Regex, RegexBuilder};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -20,8 +20,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("regexp_replace", &[TEXT, TEXT, TEXT, TEXT], A_TEXT, regexp_replace),
 ];
 
-/// The size that a compiled expression may have, in bytes.
-const REGEX_BYTES: usize = 1 << 20;
 /// The number of expressions that a thread keeps compiled.
 const KEPT: usize = 64;
 
@@ -33,27 +31,18 @@ thread_local! {
 pub(super) fn compiled<T>(
     pattern: &str,
     fold: bool,
-    f: impl FnOnce(&Regex) -> T,
+    f: impl FnOnce(&Regex) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     COMPILED.with_borrow_mut(|known| {
         let key = (pattern.to_owned(), fold);
         if !known.contains_key(&key) {
-            let built = RegexBuilder::new(pattern)
-                .case_insensitive(fold)
-                .dot_matches_new_line(true)
-                .size_limit(REGEX_BYTES)
-                .build()
-                .map_err(|error| {
-                    let why = error.to_string();
-                    let why = why.lines().last().unwrap_or_default().trim();
-                    SqlError::new("2201B", format!("invalid regular expression: {why}"))
-                })?;
+            let built = Regex::new(pattern, fold)?;
             if known.len() >= KEPT {
                 known.clear();
             }
             known.insert(key.clone(), built);
         }
-        Ok(f(&known[&key]))
+        f(&known[&key])
     })
 }
 
@@ -90,7 +79,7 @@ fn regex_of_similar(pattern: &str) -> String {
     let (mut chars, mut in_class) = (pattern.chars(), false);
     while let Some(c) = chars.next() {
         match c {
-            '\\' => out.push_str(&regex::escape(&chars.next().unwrap_or('\\').to_string())),
+            '\\' => out.push_str(&::regex::escape(&chars.next().unwrap_or('\\').to_string())),
             c if in_class => {
                 in_class = c != ']';
                 if c == '\\' || c == '[' {
@@ -106,7 +95,7 @@ fn regex_of_similar(pattern: &str) -> String {
             '_' => out.push('.'),
             '(' => out.push_str("(?:"),
             '|' | '*' | '+' | '?' | '{' | '}' | ')' => out.push(c),
-            c => out.push_str(&regex::escape(&c.to_string())),
+            c => out.push_str(&::regex::escape(&c.to_string())),
         }
     }
     out.push_str(")$");
@@ -130,8 +119,8 @@ fn regexp_replace(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> 
     let flags = if args.len() > 3 { text_at(args, 3)? } else { "" };
     let fold = folds(flags)?;
     let most = if flags.contains('g') { usize::MAX } else { 1 };
-    let replaced: Result<String, SqlError> = compiled(pattern, fold, |regex| {
-        let add = |groups: &regex::Captures<'_>, out: &mut String| {
+    let replaced = compiled(pattern, fold, |regex| {
+        let add = |groups: &Groups<'_>, out: &mut String| {
             interrupt::step();
             let mut chars = with.chars();
             while let Some(c) = chars.next() {
@@ -140,28 +129,30 @@ fn regexp_replace(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> 
                     continue;
                 }
                 match chars.next() {
-                    Some('&') => out.push_str(&groups[0]),
+                    Some('&') => out.push_str(groups.get(0).unwrap_or_default()),
                     Some(digit) if digit.is_ascii_digit() => {
                         let number = digit as usize - '0' as usize;
-                        out.push_str(groups.get(number).map_or("", |group| group.as_str()));
+                        out.push_str(groups.get(number).unwrap_or_default());
                     }
                     Some('\\') | None => out.push('\\'),
                     Some(other) => out.extend(['\\', other]),
                 }
             }
         };
-        let (mut out, mut from) = (String::new(), 0);
-        for groups in regex.captures_iter(text).take(most) {
-            let whole = groups.get_match();
-            out.push_str(&text[from..whole.start()]);
+        let (mut out, mut from, mut left) = (String::new(), 0, most);
+        regex.each_groups(text, |groups| {
+            let whole = groups.place();
+            out.push_str(&text[from..whole.start]);
             add(&groups, &mut out);
-            from = whole.end();
+            from = whole.end;
             crate::limits::check_room(out.len(), scope)?;
-        }
+            left -= 1;
+            Ok(left > 0)
+        })?;
         out.push_str(&text[from..]);
         Ok(out)
     })?;
-    Ok(Datum::text(replaced?))
+    Ok(Datum::text(replaced))
 }
 
 /// A part of a pattern between two `%`: texts, and characters that may be any.

@@ -2,33 +2,17 @@
 
 use super::of::*;
 use super::{Function, Out, Param, Rows, array_at};
-use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::types::{Object, Type};
-use std::sync::Arc;
 
 const A_CLASS: Out = Out::Of(Type::Object(Object::Class));
 const ARRAY: Param = Param::Array;
-const OF_INT4: Out = Out::Of(Type::Int4.array());
-
-/// `_pg_expandarray` in FROM.
-const EXPANDED: &str = "_pg_expandarray";
-/// Among the outputs of a query: there are no rows as values, so that each of its rows is an
-/// array, whose elements the fields' names stand for.
-const EXPANDED_ARRAY: &str = "_pg_expandarray of";
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::set(EXPANDED, &[ARRAY], AN_INT4, expanded)
+    Function::set("_pg_expandarray", &[ARRAY], AN_INT4, expanded)
         .columns(&[("x", Type::Int4), ("n", Type::Int4)]),
-    Function::set(EXPANDED_ARRAY, &[ARRAY], OF_INT4, |args, scope| {
-        let rows: Vec<Vec<Datum>> = expanded(args, scope)?.collect::<Result<_, _>>()?;
-        let row = |row| -> Result<Vec<Datum>, SqlError> {
-            Ok(vec![Datum::Array(Arc::new(Array::of(Type::Int4, row)?))])
-        };
-        Ok(Box::new(rows.into_iter().map(row)))
-    }),
     Function::set("pg_get_keywords", &[], A_TEXT, |_, _| Ok(Box::new(keywords()))).columns(&[
         ("word", Type::Text),
         ("catcode", Type::Text),
@@ -48,16 +32,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn none(_: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
     Ok(Box::new(std::iter::empty()))
-}
-
-/// Returns the function that stands for another one among the outputs of a query.
-pub(crate) fn as_array(function: &Function) -> Option<&'static Function> {
-    (function.name == EXPANDED).then(|| super::named(EXPANDED_ARRAY).first().copied()).flatten()
-}
-
-/// Returns the subscript that a field of a row of `_pg_expandarray` stands for.
-pub(crate) fn field_of_expanded(name: &str) -> Option<i32> {
-    ["x", "n"].iter().position(|field| *field == name).map(|at| at as i32 + 1)
 }
 
 /// The elements of an array, and their numbers.

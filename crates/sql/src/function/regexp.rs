@@ -3,6 +3,7 @@
 use super::array::PART_BYTES;
 use super::of::*;
 use super::pattern::{compiled, folds};
+use super::regex::Groups;
 use super::{Function, Out, Rows, text_at, whole_at};
 use crate::array::Array;
 use crate::datum::Datum;
@@ -42,10 +43,10 @@ fn flags<'a>(args: &'a [Datum], at: usize, name: &str) -> Result<&'a str, SqlErr
 }
 
 /// Returns the groups of a match as an array; the whole match if it has no groups.
-fn groups(found: &regex::Captures<'_>) -> Result<Datum, SqlError> {
+fn groups(found: &Groups<'_>) -> Result<Datum, SqlError> {
     let from = usize::from(found.len() > 1);
     let group = |at: usize| match found.get(at) {
-        Some(group) => Datum::text(group.as_str()),
+        Some(group) => Datum::text(group),
         None => Datum::Null,
     };
     let groups = (from..found.len()).map(group).collect();
@@ -56,8 +57,8 @@ fn first(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let fold = folds(flags(args, 2, "regexp_match")?)?;
     let text = text_at(args, 0)?;
     compiled(text_at(args, 1)?, fold, |regex| {
-        regex.captures(text).map_or(Ok(Datum::Null), |found| groups(&found))
-    })?
+        regex.groups(text)?.map_or(Ok(Datum::Null), |found| groups(&found))
+    })
 }
 
 /// The first match, or all of them with the flag `g`.
@@ -67,12 +68,13 @@ fn all(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
     let text = text_at(args, 0)?;
     let found = compiled(text_at(args, 1)?, folds(flags)?, |regex| {
         let mut all = Vec::new();
-        for found in regex.captures_iter(text).take(most) {
+        regex.each_groups(text, |found| {
             all.push(groups(&found)?);
             limits::check_value(all.len().saturating_mul(2 * PART_BYTES))?;
-        }
-        Ok::<_, SqlError>(all)
-    })??;
+            Ok(all.len() < most)
+        })?;
+        Ok(all)
+    })?;
     Ok(Box::new(found.into_iter().map(|groups| Ok(vec![groups]))))
 }
 
@@ -92,17 +94,23 @@ fn count(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     };
     let text = text_at(args, 0)?;
     let from = text.char_indices().nth(skipped).map_or(text.len(), |(at, _)| at);
-    let count = compiled(text_at(args, 1)?, fold, |regex| regex.find_iter(&text[from..]).count());
-    Ok(Datum::Int4(i32::try_from(count?).unwrap_or(i32::MAX)))
+    let mut count = 0usize;
+    compiled(text_at(args, 1)?, fold, |regex| {
+        regex.each_match(&text[from..], |_| {
+            count += 1;
+            Ok(())
+        })
+    })?;
+    Ok(Datum::Int4(i32::try_from(count).unwrap_or(i32::MAX)))
 }
 
 /// The first group of a match; the whole match if it has no groups.
 fn part(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let text = text_at(args, 0)?;
     compiled(text_at(args, 1)?, false, |regex| {
-        let Some(found) = regex.captures(text) else { return Datum::Null };
+        let Some(found) = regex.groups(text)? else { return Ok(Datum::Null) };
         let group = found.get(usize::from(found.len() > 1));
-        group.map_or(Datum::Null, |group| Datum::text(group.as_str()))
+        Ok(group.map_or(Datum::Null, Datum::text))
     })
 }
 
@@ -113,17 +121,17 @@ fn split(args: &[Datum], name: &str) -> Result<Vec<Datum>, SqlError> {
     let text = text_at(args, 0)?;
     compiled(text_at(args, 1)?, fold, |regex| {
         let (mut parts, mut from) = (Vec::new(), 0);
-        for found in regex.find_iter(text) {
-            if found.is_empty() && (found.start() == from || found.start() == text.len()) {
-                continue;
+        regex.each_match(text, |found| {
+            if found.is_empty() && (found.start == from || found.start == text.len()) {
+                return Ok(());
             }
-            parts.push(Datum::text(&text[from..found.start()]));
-            limits::check_value(parts.len().saturating_mul(PART_BYTES))?;
-            from = found.end();
-        }
+            parts.push(Datum::text(&text[from..found.start]));
+            from = found.end;
+            limits::check_value(parts.len().saturating_mul(PART_BYTES))
+        })?;
         parts.push(Datum::text(&text[from..]));
         Ok(parts)
-    })?
+    })
 }
 
 fn split_rows(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {

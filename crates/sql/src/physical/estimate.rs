@@ -1,6 +1,6 @@
 //! Estimates of numbers of rows: from the statistics of tables, or guessed.
 
-use super::{Join, Kind, Op, rows_of};
+use super::{Join, Kind, Op, RowsOf, rows_of};
 use crate::access::Access;
 use crate::catalog::Table;
 use crate::expr::Expr;
@@ -194,9 +194,8 @@ impl Estimates {
             Op::Set { op: SetOp::Union, sides, .. } => sides.iter().map(|side| side.rows).sum(),
             Op::Set { sides, .. } => sides.first().map_or(0.0, |side| side.rows),
             Op::With { body, .. } => body.rows,
-            Op::Named { definition, .. } => {
-                definition.as_ref().map_or(NAMED_ROWS, |node| node.rows)
-            }
+            Op::Named { of: RowsOf::Query(node), .. } => node.rows,
+            Op::Named { of: RowsOf::Round | RowsOf::Given, .. } => NAMED_ROWS,
             Op::Recursive { first, .. } => first.rows * ROUNDS,
             Op::Functions { calls, .. } => called(calls),
         }

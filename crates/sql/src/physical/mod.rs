@@ -38,6 +38,8 @@ pub(crate) struct Query {
     pub(crate) slots: usize,
     /// The number of queries of WITH.
     pub(crate) named: usize,
+    /// The steps of the statement whose rows it is given: they are the first queries of WITH.
+    pub(crate) given: Vec<usize>,
     /// True if a function of it reads the catalog.
     pub(crate) reads_catalog: bool,
     /// The number of relations: the plan is not deeper than a few times that.
@@ -130,13 +132,23 @@ pub(crate) enum Op {
     Set { op: SetOp, all: bool, sides: Vec<Arc<Node>> },
     /// A query of WITH, and the query that uses it.
     With { name: usize, definition: Arc<Node>, body: Arc<Node> },
-    /// The rows of a query of WITH: some of its columns. In the step of a recursive query, those
-    /// of the round before, which have no definition.
-    Named { name: usize, picks: Vec<usize>, definition: Option<Arc<Node>> },
+    /// The rows of a query of WITH: some of its columns.
+    Named { name: usize, picks: Vec<usize>, of: RowsOf },
     /// A query of WITH RECURSIVE, whose step reads the rows of the round before by a name.
     Recursive { name: usize, all: bool, first: Arc<Node>, step: Arc<Node> },
     /// The rows of functions side by side, perhaps with their number.
     Functions { calls: Vec<(&'static Function, Vec<Expr>)>, ordinality: bool },
+}
+
+/// The rows that a name of WITH stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum RowsOf {
+    /// Those of a query.
+    Query(Arc<Node>),
+    /// In the step of a recursive query, those of the round before.
+    Round,
+    /// Those of another step of the statement, which has run.
+    Given,
 }
 
 /// A scan of a table.

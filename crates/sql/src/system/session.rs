@@ -1,6 +1,8 @@
 //! The tables that show what a session has open: its prepared statements and its cursors.
 
 use super::{Rows, SystemContext, Writer};
+use crate::array::Array;
+use crate::datum::Datum;
 use crate::names::Qualified;
 use crate::session::Session;
 use crate::types::Type;
@@ -12,7 +14,7 @@ pub(crate) struct OpenStatement {
     pub(crate) name: String,
     pub(crate) statement: Arc<str>,
     /// The names of the parameters' types.
-    pub(crate) params: Vec<String>,
+    pub(crate) params: Vec<Type>,
     /// True if PREPARE made it.
     pub(crate) is_from_sql: bool,
 }
@@ -57,7 +59,7 @@ fn statements(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         out.row(&[
             ("name", one.name.as_str().into()),
             ("statement", (&*one.statement).into()),
-            ("parameter_types", format!("{{{}}}", one.params.join(",")).into()),
+            ("parameter_types", list(&one.params).into()),
             ("from_sql", one.is_from_sql.into()),
             ("generic_plans", 0.into()),
             ("custom_plans", 0.into()),
@@ -87,7 +89,7 @@ impl Session {
                 OpenStatement {
                     name: name.clone(),
                     statement: prepared.shown.clone().unwrap_or_else(|| prepared.sql.clone()),
-                    params: params.iter().flat_map(|all| all.iter()).map(quoted).collect(),
+                    params: params.iter().flat_map(|all| all.iter().copied()).collect(),
                     is_from_sql: prepared.shown.is_some(),
                 }
             })
@@ -98,7 +100,8 @@ impl Session {
     }
 }
 
-/// Returns the name of a type, as an element of an array's text.
-fn quoted(ty: &Type) -> String {
-    format!("\"{}\"", ty.name().replace('"', "\\\""))
+/// Returns the text of an array of the names of types.
+fn list(types: &[Type]) -> String {
+    let names = types.iter().map(|ty| Datum::text(ty.name())).collect();
+    Array::of(Type::Text, names).map_or_else(|_| String::new(), |list| list.to_string())
 }

@@ -6,6 +6,7 @@ mod common;
 mod constraints;
 mod enums;
 mod generated;
+mod modifying;
 mod notices;
 mod sequences;
 mod zones;

@@ -8,7 +8,7 @@ mod window;
 
 use super::estimate::Estimates;
 use super::ordered::{self, Wanted};
-use super::{LockedTable, Node, Op, Query, Scan, SortBy, order, rows_of};
+use super::{LockedTable, Node, Op, Query, RowsOf, Scan, SortBy, order, rows_of};
 use crate::access::{Access, Wish};
 use crate::bind::{self, OnLocked, RowLocks, Strength};
 use crate::datum::Datum;
@@ -45,6 +45,11 @@ pub(crate) fn lower_with(
         locks: in_scans,
         passed: Vec::new(),
     };
+    let mut given = Vec::with_capacity(query.given.len());
+    for (number, columns) in query.given {
+        lowering.name(number, RowsOf::Given, columns);
+        given.push(number);
+    }
     let needed = query.outputs.iter().copied().collect();
     let root = lowering.lower(rel, &needed)?;
     let root = lowering.pick(root, &query.outputs)?;
@@ -54,6 +59,7 @@ pub(crate) fn lower_with(
         params: query.params,
         slots: lowering.slots,
         named: lowering.named_count,
+        given,
         reads_catalog: lowering.reads_catalog,
         relations,
         locks: !locks.is_empty(),
@@ -76,7 +82,7 @@ struct Lowering {
     /// True if a function so far reads the catalog.
     reads_catalog: bool,
     /// The queries of WITH: their numbers, definitions and columns.
-    named: BTreeMap<usize, (usize, Option<Arc<Node>>, Vec<ColumnId>)>,
+    named: BTreeMap<usize, (usize, RowsOf, Vec<ColumnId>)>,
     /// The locks that scans take of their rows.
     locks: Vec<RowLocks>,
     /// The columns that are parameters, in the order of their slots.
@@ -238,22 +244,22 @@ impl Lowering {
                 let below = definition.columns().into_iter().collect();
                 let definition = self.lower(*definition, &below)?;
                 let layout = definition.layout.clone();
-                let slot = self.name(name, Some(definition.clone()), layout);
+                let slot = self.name(name, RowsOf::Query(definition.clone()), layout);
                 let body = self.lower(*body, needed)?;
                 let layout = body.layout.clone();
                 Ok(self.node(Op::With { name: slot, definition, body }, layout))
             }
             Rel::Named { name, columns, of } => {
-                let (slot, definition, layout) =
+                let (slot, rows, layout) =
                     self.named.get(&name).ok_or_else(|| internal("WITH is missing"))?;
                 let picks = of.iter().map(|id| position(layout, *id)).collect::<Result<_, _>>()?;
-                let definition = definition.clone();
-                Ok(self.node(Op::Named { name: *slot, picks, definition }, columns))
+                let of = rows.clone();
+                Ok(self.node(Op::Named { name: *slot, picks, of }, columns))
             }
             Rel::Recursive(query) => {
                 let logical::Recursion { name, all, columns, first, step } = *query;
                 let first = self.side(first)?;
-                let name = self.name(name, None, columns.clone());
+                let name = self.name(name, RowsOf::Round, columns.clone());
                 let step = self.side(step)?;
                 Ok(self.node(Op::Recursive { name, all, first, step }, columns))
             }
@@ -297,10 +303,10 @@ impl Lowering {
     }
 
     /// Gives a query of WITH its number.
-    fn name(&mut self, name: usize, node: Option<Arc<Node>>, layout: Vec<ColumnId>) -> usize {
+    fn name(&mut self, name: usize, of: RowsOf, layout: Vec<ColumnId>) -> usize {
         let slot = self.named_count;
         self.named_count += 1;
-        self.named.insert(name, (slot, node, layout));
+        self.named.insert(name, (slot, of, layout));
         slot
     }
 

@@ -1,10 +1,17 @@
 //! Clauses that the parser does not know: EXCLUDE of a window's frame, GROUP BY DISTINCT, DROP
-//! EXPRESSION of a column, and FOR NO KEY UPDATE, FOR KEY SHARE and their lists of names.
+//! EXPRESSION of a column, FOR NO KEY UPDATE, FOR KEY SHARE and their lists of names, OVERRIDING of
+//! INSERT, actions of MERGE (in `merge`), SEARCH and CYCLE (in `recursive`).
 //!
 //! Before a statement is parsed, such a clause is cut off, and a name carries it: that of the
-//! window, one before the keys, one as the column's default, or one before a name behind OF. No
-//! name in a text contains the separator. The binder takes the clause from there. A clause of locks
-//! with several names becomes a clause for each, which means the same.
+//! window, one before the keys or the columns, one as the column's default, or one before a name
+//! behind OF. No name in a text contains the separator. The binder takes the clause from there. A
+//! clause of locks with several names becomes a clause for each, which means the same.
+
+mod merge;
+mod recursive;
+
+pub(crate) use merge::{gives_defaults, is_nothing};
+pub(crate) use recursive::{Added, Cycle, Search, added};
 
 use crate::bind::Strength;
 use crate::parse::is_word;
@@ -23,6 +30,19 @@ const DROP_EXPRESSION: [&str; 2] = ["\0drop expression", "\0drop expression if e
 /// The names that carry a strength of locks.
 const NO_KEY_UPDATE: &str = "\0no key update";
 const KEY_SHARE: &str = "\0key share";
+
+/// The names that carry OVERRIDING, as a column before the others.
+const OVERRIDING_SYSTEM: &str = "\0system";
+const OVERRIDING_USER: &str = "\0user";
+
+/// The clause OVERRIDING of INSERT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overriding {
+    /// Identity columns take the values that are given.
+    System,
+    /// They take the values of their sequences.
+    User,
+}
 
 /// Returns the clause behind EXCLUDE, and the number of its words.
 fn clause(tokens: &[TokenWithSpan]) -> Option<(&'static str, usize)> {
@@ -93,9 +113,84 @@ pub(crate) fn drops_expression(default: &ast::Expr) -> Option<bool> {
     DROP_EXPRESSION.iter().position(|name| ident.value == *name).map(|which| which == 1)
 }
 
+/// Moves each `OVERRIDING SYSTEM VALUE` or `USER VALUE` into the list of columns before it.
+fn cut_overriding(tokens: &mut Vec<TokenWithSpan>) {
+    let clause = |tokens: &[TokenWithSpan]| {
+        let [clause, which, value, behind, ..] = tokens else { return None };
+        let is_source = ["values", "select", "with", "table"].iter().any(|it| is_word(behind, it));
+        if !is_source && behind.token != Token::LParen {
+            return None;
+        }
+        let name = match () {
+            () if is_word(which, "system") => OVERRIDING_SYSTEM,
+            () if is_word(which, "user") => OVERRIDING_USER,
+            () => return None,
+        };
+        (is_word(clause, "overriding") && is_word(value, "value")).then_some(name)
+    };
+    if !tokens.iter().any(|token| is_word(token, "overriding")) {
+        return;
+    }
+    let mut at = 1;
+    while at < tokens.len() {
+        if let Some(name) = clause(&tokens[at..]) {
+            let span = tokens[at].span;
+            let token = |token: Token| TokenWithSpan::new(token, span);
+            let carrier = carrier(name.to_owned(), span);
+            tokens.drain(at..at + 3);
+            match opened(tokens, at - 1) {
+                Some(open) => {
+                    let place = open + 1;
+                    drop(tokens.splice(place..place, [carrier, token(Token::Comma)]));
+                }
+                None => {
+                    let list = [token(Token::LParen), carrier, token(Token::RParen)];
+                    drop(tokens.splice(at..at, list));
+                }
+            }
+        }
+        at += 1;
+    }
+}
+
+/// Returns the bracket that a bracket closes.
+fn opened(tokens: &[TokenWithSpan], close: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for at in (0..=close).rev() {
+        match tokens[at].token {
+            Token::RParen => depth += 1,
+            Token::LParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return (at < close).then_some(at);
+        }
+    }
+    None
+}
+
+/// Returns the columns of an INSERT, and the clause OVERRIDING that they carry.
+pub(crate) fn overriding(columns: &[ast::ObjectName]) -> (&[ast::ObjectName], Option<Overriding>) {
+    let Some((first, rest)) = columns.split_first() else { return (columns, None) };
+    match only_name(first) {
+        Some(OVERRIDING_SYSTEM) => (rest, Some(Overriding::System)),
+        Some(OVERRIDING_USER) => (rest, Some(Overriding::User)),
+        _ => (columns, None),
+    }
+}
+
+/// Returns a name without qualifiers.
+fn only_name(name: &ast::ObjectName) -> Option<&str> {
+    let [part] = name.0.as_slice() else { return None };
+    Some(part.as_ident()?.value.as_str())
+}
+
 /// Cuts the clauses from a statement.
 pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
     cut_drop_expression(tokens);
+    cut_overriding(tokens);
+    merge::cut(tokens);
+    recursive::cut(tokens);
     let mut at = 0;
     while at + 3 < tokens.len() {
         let (by, span) = (&tokens[at..at + 3], tokens[at + 2].span);
@@ -353,6 +448,26 @@ mod tests {
             ("for update of a,", "for update of a ,"),
             ("for update of", "for update of"),
             ("for share of a.", "for share of a ."),
+            (
+                "insert into t overriding user value values (1)",
+                "insert into t ( \"/user\" ) values ( 1 )",
+            ),
+            (
+                "with a as (insert into t (a, b) overriding system value select 1) select overriding",
+                "with a as ( insert into t ( \"/system\" , a , b ) select 1 ) select overriding",
+            ),
+            (
+                "merge into t using s on a when matched then do nothing \
+                 when not matched and do then insert default values",
+                "merge into t using s on a when matched then UPDATE SET \"/nothing\" = 0 \
+                 when not matched and do then insert VALUES ( \"/defaults\" )",
+            ),
+            ("delete from merge using a join b on x", "delete from merge using a join b on x"),
+            (
+                "merge into t using s join u on x on y when not matched then do nothing",
+                "merge into t using ( s join u on x ) on y when not matched then \
+                 INSERT VALUES ( \"/nothing\" )",
+            ),
         ] {
             assert_eq!(cut_text(sql), expected, "{sql}");
         }
