@@ -65,18 +65,18 @@ btree, for table "public.city"
 
 "#;
 
-const SCHEMAS: &str = r"List of schemas
-  Name  | Owner
---------+-------
- public | root
+const SCHEMAS: &str = "      List of schemas
+  Name  |       Owner
+--------+-------------------
+ public | pg_database_owner
 (1 row)
 
 ";
 
-const ROLES: &str = r"                       List of roles
- Role name |            Attributes             | Member of
------------+-----------------------------------+-----------
- root      | Superuser, Create role, Create DB | {}
+const ROLES: &str = r"                                   List of roles
+ Role name |                         Attributes                         | Member of
+-----------+------------------------------------------------------------+-----------
+ root      | Superuser, Create role, Create DB, Replication, Bypass RLS | {}
 
 ";
 

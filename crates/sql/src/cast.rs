@@ -11,7 +11,7 @@ use crate::numeric::Numeric;
 use crate::types::Type;
 use std::sync::Arc;
 
-/// How a cast converts.
+/// The way in which a cast converts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Coercion {
     /// True if it truncates what is too long.

@@ -242,8 +242,8 @@ async fn plan_sequences(
     Ok(())
 }
 
-/// Finds the table that a statement changes, if it does. Adds it, and the sequences of its defaults,
-/// to what the statement is planned for.
+/// Finds the table that a statement changes, if it does. Adds it, and the sequences of its
+/// defaults, to what the statement is planned for.
 async fn target(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -740,7 +740,7 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
 /// The query of a view, bound alone.
 pub(crate) struct BoundView {
     pub(crate) query: bind::Query,
-    /// What the text has to say otherwise once it is stored.
+    /// The parts that the text has otherwise once it is stored.
     pub(crate) mentions: Vec<view::Mention>,
     /// The ids of the users' tables, sequences, views and types that the query itself names, also
     /// those that a name of WITH hides in a part of it; and of the types of its columns.

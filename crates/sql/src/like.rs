@@ -15,7 +15,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 /// The name of a column that stands for a LIKE. No name in a text contains its first character.
 const STAND_IN: &str = "\0like";
 
-/// What a new table may take of a relation beside its columns.
+/// A part that a new table may take of a relation beside its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Comments,

@@ -350,11 +350,11 @@ impl Session {
 
     async fn next_inner(&mut self) -> Option<Response> {
         loop {
-            if let Some(response) = self.waiting.pop_front() {
-                return Some(response);
-            }
             if let Some(notice) = self.notices.pop_front() {
                 return Some(Response::Notice(notice));
+            }
+            if let Some(response) = self.waiting.pop_front() {
+                return Some(response);
             }
             if self.copying.is_some() {
                 return None;

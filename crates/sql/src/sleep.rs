@@ -1,11 +1,13 @@
 //! `pg_sleep` and its kind. The node's clock counts the time, so that no thread waits, and a
 //! statement that sleeps is interrupted like one that waits for a lock.
 
+use crate::datetime;
 use crate::datum::Datum;
+use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::expr::Facts;
 use crate::function::shifted;
-use crate::system;
+use meridian_txn::{Begin, Mode, ReadAt};
 use std::time::Duration;
 
 /// How long to wait.
@@ -28,6 +30,12 @@ fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(bounded).unwrap_or(Duration::ZERO)
 }
 
+/// Returns the present time.
+async fn now_us(engine: &Engine) -> Result<i64, SqlError> {
+    let look = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
+    Ok(datetime::from_unix_ns(look.began().earliest))
+}
+
 /// Waits; returns the value of the function.
 pub(crate) async fn call(how: Sleep, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
     let engine = facts.engine.as_ref().ok_or_else(|| SqlError::unsupported("pg_sleep here"))?;
@@ -35,12 +43,12 @@ pub(crate) async fn call(how: Sleep, args: &[Datum], facts: &Facts) -> Result<Da
         (Sleep::Seconds, [Datum::Float8(value)]) => seconds(*value),
         (Sleep::Interval, [Datum::Interval(interval)]) => {
             // From the present on: months have different lengths.
-            let now = system::interval_now(facts)?.0;
+            let now = now_us(engine).await?;
             let then = shifted(now, *interval)?;
             seconds(then.saturating_sub(now) as f64 / 1e6)
         }
         (Sleep::Until, [Datum::TimestampTz(then)]) => {
-            let now = system::interval_now(facts)?.0;
+            let now = now_us(engine).await?;
             seconds(then.saturating_sub(now) as f64 / 1e6)
         }
         _ => return Err(SqlError::corrupted("the argument of pg_sleep")),

@@ -6,7 +6,7 @@
 use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// What the word stands for in a text.
+/// The text that the word stands for.
 pub(crate) const SPELLED: &str = "SELECT * FROM";
 
 /// The words before a query.

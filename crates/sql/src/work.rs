@@ -22,8 +22,8 @@ use meridian_txn::{Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// What the functions of a statement have done that a replay does not do again: the values that it
-/// drew from sequences, and its calls of advisory locks.
+/// The effects of a statement's functions that a replay does not repeat: the values that it drew
+/// from sequences, and its calls of advisory locks.
 #[derive(Default, Clone)]
 pub(crate) struct Effected {
     pub(crate) drawn: Drawn,

@@ -12,6 +12,7 @@ mod interrupts;
 mod protocol;
 mod queries;
 mod row_locks;
+mod schemas;
 mod sequences;
 mod slt;
 mod sqllogictest;

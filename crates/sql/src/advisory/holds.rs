@@ -18,7 +18,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_m
 /// The time after which a session that waits looks for a cycle.
 const DEADLOCK_NS: u64 = 1_000_000_000;
 
-/// What a function does.
+/// The action of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Takes a lock, and waits for it.

@@ -45,7 +45,7 @@ struct State {
     sessions: BTreeSet<u64>,
     /// Those that hold locks.
     holders: BTreeSet<u64>,
-    /// What ended sessions have held.
+    /// The locks that ended sessions have held.
     ended: Vec<(u64, Hold)>,
 }
 

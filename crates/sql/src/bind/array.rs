@@ -4,7 +4,6 @@ use super::{Binder, Typed};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
-use crate::function;
 use crate::names;
 use crate::system::FIRST_USER_ID;
 use crate::types::Type;

@@ -194,7 +194,8 @@ impl Binder {
         if locks {
             outputs.extend(&olds);
         }
-        // RETURNING is bound before SET, as in PostgreSQL: its use of a parameter may give it a type.
+        // RETURNING is bound before SET, as in PostgreSQL: its use of a parameter may give it a
+        // type.
         let mut news = olds.clone();
         let changing = clauses.assignments.unwrap_or_default();
         let mut changes: Vec<usize> =

@@ -370,7 +370,7 @@ impl Binder {
         let shown =
             name.0.last().and_then(|part| part.as_ident()).map(names::fold).unwrap_or_default();
         let shown = alias.map_or(shown, |alias| names::fold(&alias.name));
-        if let Some(id) = known
+        if let Some(id) = known.filter(|id| !system::is_system(*id))
             && let Some(mentions) = &mut self.mentions
         {
             mentions.extend(Mention::of_relation(name, id, alias.is_some()));

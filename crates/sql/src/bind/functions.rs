@@ -4,7 +4,7 @@ use super::lock::Lockable;
 use super::{Binder, Output};
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
-use crate::function::{self, Function};
+use crate::function::Function;
 use crate::logical::{ColumnId, Functions, JoinKind, Rel};
 use crate::names;
 use crate::types::Type;

@@ -157,7 +157,7 @@ pub(crate) struct Binder {
     views: Vec<Arc<View>>,
     /// The ids of these tables and views, by the names that the statement has for them.
     by_name: Vec<(Qualified, u32)>,
-    /// What a stored text has to say otherwise, while the query of a new view is bound.
+    /// The parts that a stored text has otherwise, while the query of a new view is bound.
     mentions: Option<Vec<Mention>>,
     /// The ids of relations whose names stand in literals.
     relations: Vec<(String, u32)>,

@@ -1,4 +1,5 @@
-//! A statement whose WITH changes data: its steps, which share the names of WITH and the parameters.
+//! A statement whose WITH changes data: its steps, which share the names of WITH and the
+//! parameters.
 //!
 //! Each change is a step, and so is the statement behind WITH. A query of WITH is part of the step
 //! that reads it; if several do, it is a step of its own, since it is evaluated once. A step is
@@ -70,8 +71,8 @@ struct Definition {
     outputs: Vec<ColumnId>,
 }
 
-/// Binds a statement that changes a table, over the objects that it may name. Returns also the types
-/// of the parameters.
+/// Binds a statement that changes a table, over the objects that it may name. Returns also the
+/// types of the parameters.
 pub(crate) fn alone(
     statement: &Statement,
     with: Option<&ast::With>,

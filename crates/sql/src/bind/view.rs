@@ -12,8 +12,8 @@ use crate::view::{self, Mention, View};
 use sqlparser::ast;
 use std::ops::ControlFlow;
 
-/// Binds the query of a new view. Returns also what its text has to say otherwise once it is stored,
-/// and true if a literal is another time in another zone.
+/// Binds the query of a new view. Returns also the parts that its text has otherwise once it is
+/// stored, and true if a literal is another time in another zone.
 pub(crate) fn view(
     query: &ast::Query,
     objects: &Objects,

@@ -1,5 +1,5 @@
-//! What the parser does not know of MERGE: DO NOTHING, INSERT DEFAULT VALUES, and a source that is a
-//! join.
+//! Parts of MERGE that the parser does not know: DO NOTHING, INSERT DEFAULT VALUES, and a source
+//! that is a join.
 
 use super::{carrier, only_name};
 use crate::parse::is_word;

@@ -8,6 +8,7 @@ use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names::Qualified;
 use crate::system;
+use meridian_mvcc::KeyRange;
 use meridian_txn::{Lock, Transaction};
 use minicbor::{Decode, Encode};
 
@@ -49,6 +50,11 @@ pub(crate) async fn schema_id(
     Ok(id.or(implied).filter(|id| *id != 0))
 }
 
+/// Keeps a schema until the transaction has committed, under every protocol.
+fn keep(txn: &mut dyn Transaction, name: &str) {
+    txn.keep_range(KeyRange::point(kv::schema_name_key(name)));
+}
+
 /// Writes the name of a schema.
 pub(crate) fn put_schema_name(
     txn: &mut dyn Transaction,
@@ -73,7 +79,8 @@ pub(crate) struct SearchPath {
 }
 
 impl SearchPath {
-    /// Reads the setting `search_path`, in which `"$user"` stands for the schema of the user's name.
+    /// Reads the setting `search_path`, in which `"$user"` stands for the schema of the user's
+    /// name.
     pub(crate) fn of(setting: &str, user: &str) -> SearchPath {
         let name = |name: String| if name == "$user" { user.to_owned() } else { name };
         let mut names: Vec<String> = Vec::new();
@@ -240,7 +247,8 @@ impl<'p> Resolver<'p> {
         Ok(found)
     }
 
-    /// Returns the schema in which a new object of a name is created. Fails with 3F000 if there is
+    /// Returns the schema in which a new object of a name is created, which is there until the
+    /// transaction has committed. Fails with 3F000 if there is
     /// none, and with 42501 if it is one of the system's.
     pub(crate) async fn place(
         &mut self,
@@ -254,6 +262,7 @@ impl<'p> Resolver<'p> {
                 return Err(SqlError::new(state::NO_PRIVILEGE, message));
             }
             let id = schema_id(txn, schema, Lock::Shared).await?;
+            keep(txn, schema);
             return id.ok_or_else(|| missing(format!("schema \"{schema}\" does not exist")));
         }
         for name in self.path.names() {
@@ -262,6 +271,7 @@ impl<'p> Resolver<'p> {
                 return Err(SqlError::new(state::NO_PRIVILEGE, message));
             }
             if let Some(id) = schema_id(txn, name, Lock::Shared).await? {
+                keep(txn, name);
                 return Ok(id);
             }
         }

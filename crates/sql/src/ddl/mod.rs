@@ -68,7 +68,7 @@ pub(crate) struct Ddl<'a> {
     /// The enum types that the statement names.
     types: NamedTypes,
     names: Resolver<'a>,
-    /// What its client is told if the statement succeeds.
+    /// The notices that the client gets if the statement succeeds.
     notices: &'a mut Vec<SqlError>,
     /// The objects that CASCADE has dropped.
     cascaded: Vec<String>,

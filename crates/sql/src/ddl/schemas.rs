@@ -82,7 +82,7 @@ pub(super) async fn create(
     }
     check_name(&name)?;
     match check_free(cx, &name).await {
-        Err(error) if if_not_exists => {
+        Err(error) if if_not_exists && error.sqlstate == state::DUPLICATE_SCHEMA => {
             cx.notices.push(notice::skipping(error));
             return Ok(());
         }

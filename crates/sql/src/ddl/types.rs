@@ -196,8 +196,9 @@ async fn replace(
                     column.ty = column.ty.with_version(new);
                     column.settle()?;
                 }
-                if before != after {
-                    rename_in(&mut changed, before, after)?;
+                if (before, old.descriptor().schema) != (after, new.descriptor().schema) {
+                    // Texts of earlier releases name it otherwise than by its id.
+                    rename_in(&mut changed, before, &names::reference(new.id()).value)?;
                 }
                 match renamed {
                     Some((from, to)) => labels::rename_in(&mut changed, new, from, to)?,
@@ -253,7 +254,7 @@ async fn check_views(
     Ok(())
 }
 
-/// Gives a type another name in the stored expressions of a table.
+/// Replaces the name of a type in the stored expressions of a table.
 fn rename_in(table: &mut Table, before: &str, after: &str) -> Result<(), SqlError> {
     let renamed = |text: &str| -> Result<String, SqlError> {
         let mut expr = parse::expression(text)?;

@@ -11,10 +11,12 @@ use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
 use crate::response::Column;
+use crate::sequence;
 use crate::types::Type;
 use crate::view::{self, View};
 use meridian_txn::{Lock, SchemaVersion};
 use sqlparser::ast;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 fn missing(name: &Qualified) -> SqlError {
@@ -315,10 +317,23 @@ pub(super) async fn drop_readers(
     Ok(())
 }
 
-/// Fails with 0A000 if views of earlier releases read a relation that is to get another name: their
-/// texts have the old one.
+/// True if the text of a view names a sequence in a literal, or may do so.
+fn has_literal(view: &View, name: &str) -> bool {
+    let Ok(parsed) = view.parsed() else { return true };
+    let mut found = false;
+    let _ = ast::visit_expressions(&parsed.statement, |expr| {
+        let written = sequence::literal_of(expr).and_then(names::written);
+        found |= written.is_some_and(|written| written.name == name);
+        ControlFlow::<()>::Continue(())
+    });
+    found
+}
+
+/// Fails with 0A000 if views read a relation that is to get another name, and their texts have the
+/// old one: those of earlier releases, and those that name a sequence in a literal.
 pub(super) async fn refuse_renamed(cx: &mut Ddl<'_>, id: u32, name: &str) -> Result<(), SqlError> {
-    match readers(cx, id).await?.iter().find(|view| !view.by_id) {
+    let has_name = |view: &&Arc<View>| !view.by_id || has_literal(view, name);
+    match readers(cx, id).await?.iter().find(has_name) {
         None => Ok(()),
         Some(view) => {
             Err(SqlError::unsupported(format!("renaming \"{name}\", which a view reads,"))

@@ -2,8 +2,8 @@
 //!
 //! A statement with one change writes to its transaction, once all its rows are known. If there are
 //! several changes, each may read after another has written, and must not see that: then the writes
-//! wait until the statement ends. Queries read the transaction, and only what writes rows (and looks
-//! for their keys) sees the writes that wait.
+//! wait until the statement ends. Queries read the transaction, and only what writes rows (and
+//! looks for their keys) sees the writes that wait.
 
 use super::Key;
 use crate::catalog::Table;

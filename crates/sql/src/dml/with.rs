@@ -2,8 +2,8 @@
 //!
 //! Each change, and each query of WITH that several parts read, is a step of its own, as the
 //! statement behind WITH is. A step that others read runs before them, and hands its rows over. All
-//! run once, and completely, in PostgreSQL's order: the statement behind WITH with the steps that it
-//! reads, and then the others, the last first.
+//! run once, and completely, in PostgreSQL's order: the statement behind WITH with the steps that
+//! it reads, and then the others, the last first.
 //!
 //! Invariant: no query of the statement reads what it has written, since the writes wait
 //! ([`Target`]). A row that one step has changed stays as that step has written it: the others pass
@@ -23,7 +23,7 @@ use meridian_txn::Transaction;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a step runs.
+/// The work of a step.
 pub(crate) enum Part {
     Query(Arc<physical::Query>),
     Write(Write),

@@ -58,7 +58,7 @@ struct State {
     actuals: Option<Actuals>,
     /// The rows that scans of their tables read alone.
     pins: Pins,
-    /// How reads lock rows now.
+    /// The locking of reads now.
     locking: Locking,
     held: Held,
     turn: Turn,

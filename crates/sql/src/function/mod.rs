@@ -67,7 +67,7 @@ enum Kernel {
     Rows(fn(&[Datum], &Scope<'_>) -> Result<Rows, SqlError>),
 }
 
-/// What a function does besides computing a value.
+/// The work of a function besides computing a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// It reads or changes a sequence.

@@ -210,8 +210,9 @@ fn is_truth(subquery: &Subquery) -> bool {
     }
 }
 
-/// Returns `x = (SELECT …)` as `x IN (SELECT …)` if the subquery has at most one row and is the same
-/// for all rows: as conjuncts, both are true for the same rows, and a join may begin at that row.
+/// Returns `x = (SELECT …)` as `x IN (SELECT …)` if the subquery has at most one row and is the
+/// same for all rows: as conjuncts, both are true for the same rows, and a join may begin at that
+/// row.
 fn or_one_row(conjunct: Expr) -> Expr {
     let is_one = |side: &Expr| match side {
         Expr::Subquery(it) => {

@@ -34,7 +34,7 @@ pub(crate) const NAN: u8 = 0x38;
 pub(crate) const REST: u8 = 0xFF;
 /// The digits behind the point before a rest.
 const SHORT: u32 = 28;
-/// What is added to whole parts.
+/// The number that is added to whole parts.
 const OFFSET: i128 = 1 << 100;
 /// The bytes of a number without a rest, behind the tag.
 const SHORT_BYTES: usize = 28;

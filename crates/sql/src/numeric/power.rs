@@ -19,7 +19,7 @@ const LOG_E: f64 = 0.434294481903252;
 const LN_10: f64 = std::f64::consts::LN_10;
 /// The argument of an exponential from which it is an overflow, or zero.
 const LARGEST_EXPONENT: f64 = 6000.0;
-/// The same for the argument of a power, of which eight digits are known.
+/// The largest such estimate for the argument of a power, of which eight digits are known.
 const LARGEST_ESTIMATE: f64 = 6020.0;
 /// The digits beyond those of a result that an intermediate one has.
 const SPARE_DIGITS: i64 = 8;

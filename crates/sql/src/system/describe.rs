@@ -517,6 +517,7 @@ pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
         705 => "unknown",
         2205 => "regclass",
         2206 => "regtype",
+        2278 => "void",
         oid => {
             let ty = u32::try_from(oid).ok().and_then(|oid| {
                 Type::with_modifier(oid, modifier.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1))

@@ -1,8 +1,7 @@
 //! The tables that show what a session has open: its prepared statements and its cursors.
 
 use super::{Rows, SystemContext, Writer};
-use crate::array::Array;
-use crate::datum::Datum;
+use crate::array;
 use crate::names::Qualified;
 use crate::session::Session;
 use crate::types::Type;
@@ -27,7 +26,7 @@ pub(crate) struct OpenCursor {
     pub(crate) is_holdable: bool,
 }
 
-/// What a session has open, for a statement that asks.
+/// The statements and cursors that a session has open, for a statement that asks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opened {
     pub(crate) statements: Vec<OpenStatement>,
@@ -102,6 +101,6 @@ impl Session {
 
 /// Returns the text of an array of the names of types.
 fn list(types: &[Type]) -> String {
-    let names = types.iter().map(|ty| Datum::text(ty.name())).collect();
-    Array::of(Type::Text, names).map_or_else(|_| String::new(), |list| list.to_string())
+    let names: Vec<String> = types.iter().map(|ty| array::element_text(ty.name())).collect();
+    format!("{{{}}}", names.join(","))
 }

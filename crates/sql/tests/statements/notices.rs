@@ -1,4 +1,4 @@
-//! What statements tell their clients although they succeed.
+//! Notices, which statements send although they succeed.
 
 use crate::common::{run, session};
 

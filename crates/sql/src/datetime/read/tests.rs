@@ -72,7 +72,7 @@ fn timestamps_are_read_as_postgresql_reads_them() {
     }
 }
 
-/// Local times in gaps and overlaps, abbreviations and names of zones, and what PostgreSQL 15 shows.
+/// Local times in gaps and overlaps, abbreviations and names of zones, as PostgreSQL 15 has them.
 #[test]
 fn zones_are_those_of_postgresql() {
     for (text, zone, shown) in [

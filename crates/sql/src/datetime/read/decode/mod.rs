@@ -36,7 +36,7 @@ pub(super) enum Moment {
     MinusInfinity,
 }
 
-/// What the fields so far say.
+/// The meaning of the fields so far.
 pub(super) struct Decoder<'a> {
     kind: Kind,
     local: Local<'a>,
