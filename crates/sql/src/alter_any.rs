@@ -91,6 +91,9 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<AlterAny> {
     let last = last.to_ident(tokens[end + 2].span);
     let change = if to_owner { Change::Owner(last) } else { Change::Schema(last) };
     let if_exists = is(2, "if") && is(3, "exists");
+    if if_exists && matches!(kind, Kind::Type | Kind::Schema | Kind::Database) {
+        return None;
+    }
     let mut from = if if_exists { 4 } else { 2 };
     from += usize::from(kind == Kind::Table && is(from, "only"));
     let name = tokens.get(from..end)?;

@@ -391,6 +391,7 @@ async fn compile(
         _ => statement,
     };
     clauses::statement(statement)?;
+    names::check_database(statement, &facts.database)?;
     let (with, planned) = parts::with_of(statement)?;
     if let (Statement::Execute { .. }, Some(_)) = (planned, &explained) {
         return Ok(Compiled {
@@ -780,7 +781,16 @@ pub(crate) async fn view(
     let in_casts = found.types.iter().filter(|(name, _)| own_types.contains(name));
     let mut reads: Vec<u32> = named.map(|(_, id)| *id).chain(in_literals).collect();
     reads.extend(in_casts.map(|(_, ty)| ty.id()));
-    let (query, mentions, reads_zone) = step(relations, || bind::view(query, &found)).await?;
+    let (query, mut mentions, reads_zone) = step(relations, || bind::view(query, &found)).await?;
+    let _ = ast::visit_expressions(&parsed.statement, |expr| {
+        if let Some((text, at)) = sequence::placed_literal_of(expr)
+            && names::written(text).is_some_and(|name| name.id().is_none())
+            && let Some((_, id)) = found.relations.iter().find(|(literal, _)| literal == text)
+        {
+            mentions.push(view::Mention::of_literal(at, *id));
+        }
+        ControlFlow::<()>::Continue(())
+    });
     reads.extend(query.columns.iter().filter_map(|column| column.ty.enumeration()).map(Enum::id));
     reads.sort_unstable();
     reads.dedup();

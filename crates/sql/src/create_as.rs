@@ -119,13 +119,9 @@ fn definition(column: &Column) -> Result<ast::ColumnDef, SqlError> {
         return Err(SqlError::new(state::INVALID_TABLE, message));
     }
     let name = ast::Ident::with_quote('"', &*column.name);
-    let shown = match column.ty {
-        // Its length is not a part of its name.
-        Type::Char(0) => "bpchar".to_owned(),
-        ty => ty.to_string(),
-    };
-    let data_type = parse::data_type(&shown);
-    let data_type = data_type.ok_or_else(|| SqlError::unsupported(format!("the type {shown}")))?;
+    let data_type = parse::name_of_type(column.ty);
+    let unknown = || SqlError::unsupported(format!("the type {}", column.ty));
+    let data_type = data_type.ok_or_else(unknown)?;
     Ok(ast::ColumnDef { name, data_type, options: Vec::new() })
 }
 

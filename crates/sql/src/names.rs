@@ -7,6 +7,7 @@ use crate::system;
 use crate::types::{Object, Type};
 use sqlparser::ast::{self, DataType, Spanned};
 use std::fmt::{self, Display};
+use std::ops::ControlFlow;
 
 /// Folds a name as PostgreSQL does: lower case unless quoted.
 pub(crate) fn fold(ident: &ast::Ident) -> String {
@@ -106,7 +107,8 @@ impl fmt::Display for Qualified {
     }
 }
 
-/// Returns the name of a relation or a type. That of a database before it is not looked at.
+/// Returns the name of a relation or a type. That of a database before it is looked at by
+/// [`check_database`].
 pub(crate) fn relation(name: &ast::ObjectName) -> Result<Qualified, SqlError> {
     let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
     match parts.as_slice() {
@@ -116,6 +118,22 @@ pub(crate) fn relation(name: &ast::ObjectName) -> Result<Qualified, SqlError> {
         }
         _ => Err(SqlError::new(state::SYNTAX, format!("improper relation name: {name}"))),
     }
+}
+
+/// Fails with 0A000 if a statement names a relation of another database than its own.
+pub(crate) fn check_database(statement: &ast::Statement, own: &str) -> Result<(), SqlError> {
+    let found = ast::visit_relations(statement, |name| {
+        let database = name.0.first().and_then(|part| part.as_ident());
+        match database.filter(|_| name.0.len() == 3).is_some_and(|other| fold(other) != own) {
+            true => ControlFlow::Break(name.clone()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    let ControlFlow::Break(name) = found else { return Ok(()) };
+    let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
+    let name = parts.join(".");
+    let message = format!("cross-database references are not implemented: \"{name}\"");
+    Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
 }
 
 /// Returns a name that has no schema: of a column, a constraint, a database, a schema.

@@ -16,6 +16,7 @@ use crate::select_into;
 use crate::sequence::{self, SequenceStatement};
 use crate::stack;
 use crate::tokens;
+use crate::types::Type;
 use crate::vacuum::{self, Vacuum};
 use crate::view;
 use meridian_clock::{Interval, Timestamp};
@@ -704,6 +705,25 @@ pub(crate) fn data_type(text: &str) -> Option<ast::DataType> {
     let mut parser = parser.try_with_sql(text).ok()?;
     let found = parser.parse_data_type().ok()?;
     (parser.peek_token().token == Token::EOF).then_some(found)
+}
+
+/// Returns the name of a type: one of the database by its id, which any search path finds.
+pub(crate) fn name_of_type(ty: Type) -> Option<ast::DataType> {
+    let Some(of) = ty.enumeration() else {
+        return match ty {
+            // Its length is not a part of its name.
+            Type::Char(0) => data_type("bpchar"),
+            ty => data_type(&ty.to_string()),
+        };
+    };
+    let name = ast::ObjectName::from(vec![names::reference(of.id())]);
+    let named = ast::DataType::Custom(name, Vec::new());
+    Some(match ty.element() {
+        Some(_) => {
+            ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(named), None))
+        }
+        None => named,
+    })
 }
 
 /// Parses an expression that a descriptor stores as text.

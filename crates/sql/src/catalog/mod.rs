@@ -41,6 +41,13 @@ pub(crate) struct Relation {
     pub(crate) table: u32,
 }
 
+impl Relation {
+    pub(crate) fn decode(value: &[u8]) -> Result<Relation, SqlError> {
+        minicbor::decode(value)
+            .map_err(|error| SqlError::corrupted(format!("a name in the catalog: {error}")))
+    }
+}
+
 /// Returns the version of an object, as a transaction sees it; `None` if it does not exist.
 pub(crate) async fn version(
     txn: &mut dyn Transaction,
@@ -67,6 +74,14 @@ async fn newest(
     Ok(Some((Planned { id, version: read_u64(version)?, statistics }, at)))
 }
 
+/// Reads an id that a value of the catalog is.
+pub(crate) fn read_u32(bytes: &[u8]) -> Result<u32, SqlError> {
+    bytes
+        .try_into()
+        .map(u32::from_be_bytes)
+        .map_err(|_| SqlError::corrupted("an id in the catalog"))
+}
+
 fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
     bytes
         .try_into()
@@ -81,10 +96,8 @@ pub(crate) async fn relation_in(
     name: &str,
 ) -> Result<Option<Relation>, SqlError> {
     let key = kv::name_key(schema, name);
-    let Some(value) = txn.get(&key, Lock::Shared).await? else { return Ok(None) };
-    minicbor::decode(&value.0)
-        .map(Some)
-        .map_err(|e| SqlError::corrupted(format!("a name in the catalog: {e}")))
+    let found = txn.get(&key, Lock::Shared).await?;
+    found.map(|value| Relation::decode(&value)).transpose()
 }
 
 /// Returns the object of an id. `clean`: the transaction has changed no descriptor, so that its
@@ -132,17 +145,6 @@ pub(crate) async fn table_by_id(
     Ok(object.and_then(|object| object.table().cloned()))
 }
 
-/// Returns the id of the type of a name in a schema, if there is one.
-async fn type_in(
-    txn: &mut dyn Transaction,
-    schema: u32,
-    name: &str,
-) -> Result<Option<u32>, SqlError> {
-    let found = txn.get(&kv::type_name_key(schema, name), Lock::Shared).await?;
-    let id = found.map(|value| value.0[..].try_into().map(u32::from_be_bytes)).transpose();
-    id.map_err(|_| SqlError::corrupted("the name of a type in the catalog"))
-}
-
 /// Returns the error of an object of another kind.
 pub(crate) fn not_a(kind: &str, name: &str) -> SqlError {
     let article = if kind.starts_with('i') { "an" } else { "a" };
@@ -157,9 +159,7 @@ pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Rela
         let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
         for (key, value) in &chunk.rows {
             let name = String::from_utf8_lossy(&key.0[kv::NAMES.len()..]).into_owned();
-            let relation = minicbor::decode(&value.0)
-                .map_err(|e| SqlError::corrupted(format!("a name: {e}")))?;
-            names.push((name, relation));
+            names.push((name, Relation::decode(value)?));
         }
         rest = chunk.rest;
     }

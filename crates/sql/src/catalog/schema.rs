@@ -2,13 +2,13 @@
 //!
 //! `public` is there without a descriptor. If it is dropped, its descriptor says so.
 
-use super::{Cache, Object, Planned, Relation, object_by_id, relation_in, type_in};
+use super::{Cache, Object, Planned, Relation, object_by_id};
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names::Qualified;
 use crate::system;
-use meridian_mvcc::KeyRange;
+use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Lock, Transaction};
 use minicbor::{Decode, Encode};
 
@@ -43,9 +43,12 @@ pub(crate) async fn schema_id(
     name: &str,
     lock: Lock,
 ) -> Result<Option<u32>, SqlError> {
-    let found = txn.get(&kv::schema_name_key(name), lock).await?;
-    let id = found.map(|value| value.0[..].try_into().map(u32::from_be_bytes)).transpose();
-    let id = id.map_err(|_| SqlError::corrupted("the name of a schema in the catalog"))?;
+    id_of(name, txn.get(&kv::schema_name_key(name), lock).await?)
+}
+
+/// Returns the id of a schema of the users by the value of its name.
+fn id_of(name: &str, value: Option<Value>) -> Result<Option<u32>, SqlError> {
+    let id = value.map(|value| super::read_u32(&value)).transpose()?;
     let implied = (name == "public").then_some(system::PUBLIC);
     Ok(id.or(implied).filter(|id| *id != 0))
 }
@@ -141,33 +144,64 @@ impl<'p> Resolver<'p> {
         Resolver { path, ids: None }
     }
 
-    /// Returns the ids of those schemas of the path that exist and hold objects of the users.
-    pub(crate) async fn schemas(&mut self, txn: &mut dyn Transaction) -> Result<&[u32], SqlError> {
-        if self.ids.is_none() {
-            let mut ids = Vec::new();
-            for name in self.path.names().filter(|name| !is_system_schema(name)) {
-                // Names are looked up in `public` as they are there: whether it exists shows then.
-                let id = match name {
-                    "public" => Some(system::PUBLIC),
-                    name => schema_id(txn, name, Lock::Shared).await?,
-                };
-                ids.extend(id);
-            }
-            self.ids = Some(ids);
-        }
-        Ok(self.ids.as_deref().unwrap_or_default())
-    }
-
-    /// Returns the schemas that may have a name.
-    async fn candidates(
+    /// Returns the value that a name has under a key of the first schema in which it has one.
+    async fn first(
         &mut self,
         txn: &mut dyn Transaction,
         name: &Qualified,
-    ) -> Result<Vec<u32>, SqlError> {
-        match &name.schema {
-            Some(schema) => Ok(schema_id(txn, schema, Lock::Shared).await?.into_iter().collect()),
-            None => Ok(self.schemas(txn).await?.to_vec()),
+        key: fn(u32, &str) -> Key,
+    ) -> Result<Option<Value>, SqlError> {
+        let key = |schema| key(schema, &name.name);
+        let Some(schema) = &name.schema else { return self.first_of_path(txn, key).await };
+        let mut keys = vec![kv::schema_name_key(schema)];
+        keys.extend((schema == "public").then(|| key(system::PUBLIC)));
+        let mut found = txn.get_many(&keys, Lock::Shared).await?.into_iter();
+        let Some(id) = id_of(schema, found.next().flatten())? else { return Ok(None) };
+        match found.next() {
+            Some(in_public) => Ok(in_public),
+            None => Ok(txn.get(&key(id), Lock::Shared).await?),
         }
+    }
+
+    /// Does so for the schemas of the path. The first time, these are looked up beside what
+    /// `public` has, so that a path without another schema costs one round trip.
+    async fn first_of_path(
+        &mut self,
+        txn: &mut dyn Transaction,
+        key: impl Fn(u32) -> Key,
+    ) -> Result<Option<Value>, SqlError> {
+        let mut in_public = None;
+        if self.ids.is_none() {
+            let names = self.path.names().filter(|name| !is_system_schema(name));
+            let names: Vec<&str> = names.collect();
+            // Whether `public` exists shows by what is there.
+            let keys = names.iter().map(|name| match *name {
+                "public" => key(system::PUBLIC),
+                name => kv::schema_name_key(name),
+            });
+            let found = txn.get_many(&keys.collect::<Vec<_>>(), Lock::Shared).await?;
+            let mut ids = Vec::with_capacity(names.len());
+            for (name, value) in names.into_iter().zip(found) {
+                if name == "public" {
+                    ids.push(system::PUBLIC);
+                    in_public = Some(value);
+                } else {
+                    ids.extend(id_of(name, value)?);
+                }
+            }
+            self.ids = Some(ids);
+        }
+        let ids = self.ids.as_deref().unwrap_or_default();
+        let is_known = |id: &u32| *id == system::PUBLIC && in_public.is_some();
+        let keys: Vec<Key> = ids.iter().filter(|id| !is_known(id)).map(|id| key(*id)).collect();
+        let mut found = match keys.as_slice() {
+            [] => Vec::new(),
+            keys => txn.get_many(keys, Lock::Shared).await?,
+        };
+        if let Some(at) = ids.iter().position(is_known) {
+            found.insert(at, in_public.flatten());
+        }
+        Ok(found.into_iter().flatten().next())
     }
 
     /// Returns the relation of a name, if there is one.
@@ -179,12 +213,8 @@ impl<'p> Resolver<'p> {
         if let Some(id) = name.id() {
             return Ok(Some(Relation { id, table: id }));
         }
-        for schema in self.candidates(txn, name).await? {
-            if let Some(found) = relation_in(txn, schema, &name.name).await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+        let found = self.first(txn, name, kv::name_key).await?;
+        found.map(|value| Relation::decode(&value)).transpose()
     }
 
     /// Returns the object of a name. Fails with 42809 if it is an index.
@@ -221,14 +251,12 @@ impl<'p> Resolver<'p> {
                 _ => None,
             });
         }
-        for schema in self.candidates(txn, name).await? {
-            let Some(id) = type_in(txn, schema, &name.name).await? else { continue };
-            return match object_by_id(txn, cache, id, clean, lock).await? {
-                Some(Object::Enum(ty)) => Ok(Some(ty)),
-                _ => Err(SqlError::corrupted(format!("the type {id} is not there"))),
-            };
+        let Some(found) = self.first(txn, name, kv::type_name_key).await? else { return Ok(None) };
+        let id = super::read_u32(&found)?;
+        match object_by_id(txn, cache, id, clean, lock).await? {
+            Some(Object::Enum(ty)) => Ok(Some(ty)),
+            _ => Err(SqlError::corrupted(format!("the type {id} is not there"))),
         }
-        Ok(None)
     }
 
     /// Returns the enum types of some names, as far as there are such.
@@ -248,8 +276,8 @@ impl<'p> Resolver<'p> {
     }
 
     /// Returns the schema in which a new object of a name is created, which is there until the
-    /// transaction has committed. Fails with 3F000 if there is
-    /// none, and with 42501 if it is one of the system's.
+    /// transaction has committed. Fails with 3F000 if there is none, and with 42501 if it is one of
+    /// the system's.
     pub(crate) async fn place(
         &mut self,
         txn: &mut dyn Transaction,

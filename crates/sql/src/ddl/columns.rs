@@ -314,6 +314,8 @@ fn keep_literals(table: &mut Table, column: usize, to: Type) -> Result<(), SqlEr
     for text in def.default.iter_mut().chain(&mut def.generated) {
         let expr = parse::expression(text)?;
         if matches!(expr, ast::Expr::Value(value) if is_quoted(&value.value)) {
+            let from = parse::name_of_type(from);
+            let from = from.ok_or_else(|| SqlError::unsupported("a literal of this type"))?;
             *text = format!("CAST({text} AS {from})");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Ddl, constraints, schemas, types};
 use crate::bind;
-use crate::catalog::{self, Object, Part};
+use crate::catalog::{self, Comments, Object, Part};
 use crate::error::{SqlError, state};
 use crate::names;
 use crate::system;
@@ -56,6 +56,13 @@ pub(super) async fn comment(
     let mut comments = catalog::comments(cx.txn, id).await?;
     comments.set(column, text);
     catalog::put_comments(cx.txn, id, &comments)
+}
+
+/// Forgets the comment on `public`, which is dropped: PostgreSQL's, too.
+pub(super) fn forget_public(cx: &mut Ddl<'_>) -> Result<(), SqlError> {
+    let mut none = Comments::default();
+    none.set(0, Some(""));
+    catalog::put_comments(cx.txn, system::PUBLIC, &none)
 }
 
 /// Warns of a database that does not exist, as PostgreSQL does; fails with 0A000 for another one.

@@ -5,7 +5,7 @@
 
 use super::create::{Given, add_unique, set_primary};
 use super::index::add_index;
-use super::{Ddl, constraints, sequences};
+use super::{Ddl, constraints, sequences, users};
 use crate::catalog::{self, ColumnDef, Comments, Object, Table};
 use crate::constraint::Check;
 use crate::error::{SqlError, state};
@@ -85,6 +85,7 @@ impl Model<'_> {
             for id in self.relation.sequences() {
                 let cache = &cx.engine.cache;
                 catalog::object_by_id(cx.txn, cache, id, cx.clean, Lock::Shared).await?;
+                users::keep(cx, id);
             }
         }
         Ok(columns)
@@ -97,21 +98,26 @@ impl Model<'_> {
         table: &mut Table,
         comments: &mut Comments,
     ) -> Result<(), SqlError> {
+        let mut texts = Comments::default();
+        if self.like.includes(Part::Comments) {
+            texts = catalog::comments(cx.txn, self.relation.id).await?;
+        }
+        for (number, text) in texts.iter().filter(|(number, _)| *number > 0) {
+            let column = self.column(table, number - 1)?;
+            comments.set(column + 1, Some(text));
+        }
         if self.like.includes(Part::Constraints) {
             for check in &self.relation.checks {
                 self.add_check(cx, table, check).await?;
+                let part = catalog::Part::Constraint;
+                comments.set_part(part, &check.name, texts.get_part(part, &check.name));
             }
         }
         if self.like.includes(Part::Indexes) {
             for index in self.relation.primary.iter().chain(&self.relation.indexes) {
-                self.add_key(cx, table, index).await?;
-            }
-        }
-        if self.like.includes(Part::Comments) {
-            let of_relation = catalog::comments(cx.txn, self.relation.id).await?;
-            for (number, text) in of_relation.iter().filter(|(number, _)| *number > 0) {
-                let column = self.column(table, number - 1)?;
-                comments.set(column + 1, Some(text));
+                let name = self.add_key(cx, table, index).await?;
+                let part = catalog::Part::Index;
+                comments.set_part(part, &name, texts.get_part(part, &index.name));
             }
         }
         Ok(())
@@ -140,13 +146,13 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Adds an index like one of the relation, under a name that is free.
+    /// Adds an index like one of the relation, under a name that is free. Returns this name.
     async fn add_key(
         &self,
         cx: &mut Ddl<'_>,
         table: &mut Table,
         index: &Index,
-    ) -> Result<(), SqlError> {
+    ) -> Result<String, SqlError> {
         let mut parts = Vec::with_capacity(index.columns.len());
         for part in &index.columns {
             parts.push(match part.column() {
@@ -155,17 +161,20 @@ impl Model<'_> {
             });
         }
         if self.relation.primary.as_ref().is_some_and(|primary| primary.id == index.id) {
-            return set_primary(cx, table, parts, None).await;
+            set_primary(cx, table, parts, None).await?;
+            return Ok(table.primary.as_ref().map_or_else(String::new, |it| it.name.clone()));
         }
         if index.is_constraint() {
-            return add_unique(cx, table, parts, None).await;
+            add_unique(cx, table, parts, None).await?;
+        } else {
+            let mut new = Index::new(0, String::new(), parts, index.unique);
+            for column in &index.included {
+                new.included.push(self.column(table, *column)?);
+            }
+            new.expressions.clone_from(&index.expressions);
+            new.predicate.clone_from(&index.predicate);
+            add_index(cx, table, new, None, "idx").await?;
         }
-        let mut new = Index::new(0, String::new(), parts, index.unique);
-        for column in &index.included {
-            new.included.push(self.column(table, *column)?);
-        }
-        new.expressions.clone_from(&index.expressions);
-        new.predicate.clone_from(&index.predicate);
-        add_index(cx, table, new, None, "idx").await
+        Ok(table.indexes.last().map_or_else(String::new, |it| it.name.clone()))
     }
 }

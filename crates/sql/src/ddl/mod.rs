@@ -47,6 +47,7 @@ use crate::work::Work;
 use alter::alter_table;
 use create::create_table;
 use index::{create_index, drop_index};
+use meridian_mvcc::KeyRange;
 use meridian_txn::{Database, Lock, SchemaVersion, Transaction};
 use sqlparser::ast::{self, ObjectType, Statement};
 use std::collections::BTreeSet;
@@ -425,7 +426,9 @@ async fn free_name(cx: &mut Ddl<'_>, schema: u32, wanted: String) -> Result<Stri
 /// Fails with 42710 if a type has the name of a new table, view or sequence in its schema, whose
 /// rows have a type of that name.
 async fn check_row_type(cx: &mut Ddl<'_>, schema: u32, name: &str) -> Result<(), SqlError> {
-    match cx.txn.get(&kv::type_name_key(schema, name), Lock::Exclusive).await? {
+    let key = kv::type_name_key(schema, name);
+    cx.txn.keep_range(KeyRange::point(key.clone()));
+    match cx.txn.get(&key, Lock::Exclusive).await? {
         None => Ok(()),
         Some(_) => {
             let message = format!("type \"{name}\" already exists");

@@ -30,6 +30,11 @@ pub(super) async fn run(
         Kind::Schema => check_schema(cx, &names::simple(object)?).await?,
         Kind::Database => check_database(cx, &names::simple(object)?)?,
     }
+    check(cx, role)
+}
+
+/// Fails unless a role is the user of the session.
+pub(super) fn check(cx: &Ddl<'_>, role: &Ident) -> Result<(), SqlError> {
     let Some(role) = alter_any::role(role).filter(|role| *role != cx.facts.user) else {
         return Ok(());
     };

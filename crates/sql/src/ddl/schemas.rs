@@ -1,7 +1,9 @@
 //! CREATE, ALTER and DROP SCHEMA.
 
-use super::{Ddl, change, depended_on, drop_table, sequences, types, views};
-use crate::alter_any::Kind;
+use super::{
+    Ddl, change, check_row_type, comments, depended_on, drop_table, owner, sequences, types, views,
+};
+use crate::alter_any::{self, Kind};
 use crate::catalog::{self, Object, Relation, Schema, is_system_schema};
 use crate::clauses;
 use crate::error::{SqlError, state};
@@ -25,14 +27,6 @@ fn check_name(name: &str) -> Result<(), SqlError> {
             .detail("The prefix \"pg_\" is reserved for system schemas."));
     }
     Ok(())
-}
-
-/// Fails unless an object's owner is the session's user, the one role that there is.
-fn check_owner(cx: &Ddl<'_>, role: &str) -> Result<(), SqlError> {
-    if role == cx.facts.user {
-        return Ok(());
-    }
-    Err(SqlError::new(state::UNDEFINED_OBJECT, format!("role \"{role}\" does not exist")))
 }
 
 /// Fails with 42P06 if there is a schema of a name.
@@ -74,11 +68,13 @@ pub(super) async fn create(
 ) -> Result<(), SqlError> {
     let (name, owner) = match name {
         SchemaName::Simple(name) => (names::simple(name)?, None),
-        SchemaName::UnnamedAuthorization(owner) => (names::fold(owner), Some(owner)),
+        SchemaName::UnnamedAuthorization(owner) => {
+            (alter_any::role(owner).unwrap_or_else(|| cx.facts.user.clone()), Some(owner))
+        }
         SchemaName::NamedAuthorization(name, owner) => (names::simple(name)?, Some(owner)),
     };
     if let Some(owner) = owner {
-        check_owner(cx, &names::fold(owner))?;
+        owner::check(cx, owner)?;
     }
     check_name(&name)?;
     match check_free(cx, &name).await {
@@ -121,6 +117,10 @@ async fn rename(cx: &mut Ddl<'_>, old: &str, new: &str) -> Result<(), SqlError> 
     let id = open(cx, old).await?;
     if id == system::PUBLIC || is_system_schema(old) {
         return Err(SqlError::unsupported(format!("renaming the schema \"{old}\"")));
+    }
+    // Its names have keys of their own.
+    if new == "public" {
+        return Err(SqlError::unsupported("giving a schema the name \"public\""));
     }
     check_name(new)?;
     check_free(cx, new).await?;
@@ -180,6 +180,7 @@ pub(super) async fn relocate(
         Object::Table(old) => {
             let mut table = (*old).clone();
             table.schema = to;
+            check_row_type(cx, to, &old.name).await?;
             move_name(cx, (old.schema, to), &old.name, (old.id, old.id)).await?;
             for index in old.keys() {
                 move_name(cx, (old.schema, to), &index.name, (index.id, old.id)).await?;
@@ -194,11 +195,13 @@ pub(super) async fn relocate(
             change(cx, &old, table)
         }
         Object::Sequence(sequence) => {
+            check_row_type(cx, to, &sequence.name).await?;
             let (id, from) = (sequence.id, sequence.schema);
             move_name(cx, (from, to), &sequence.name, (id, id)).await?;
             sequences::set_schema(cx, &sequence, to).await
         }
         Object::View(view) => {
+            check_row_type(cx, to, &view.name).await?;
             move_name(cx, (view.schema, to), &view.name, (view.id, view.id)).await?;
             views::set_schema(cx, &view, to).await
         }
@@ -230,15 +233,9 @@ async fn objects_in(cx: &mut Ddl<'_>, schema: u32) -> Result<Vec<Object>, SqlErr
         while let Some(range) = rest {
             let chunk = cx.txn.scan(&range, Lock::Exclusive, false, 1000).await?;
             for (_, value) in &chunk.rows {
-                let corrupted = || SqlError::corrupted("a name in the catalog");
                 ids.push(match is_type {
-                    true => {
-                        value[..].try_into().map(u32::from_be_bytes).map_err(|_| corrupted())?
-                    }
-                    false => {
-                        let found: Relation = minicbor::decode(value).map_err(|_| corrupted())?;
-                        found.table
-                    }
+                    true => catalog::read_u32(value)?,
+                    false => Relation::decode(value)?.table,
                 });
             }
             rest = chunk.rest;
@@ -287,6 +284,7 @@ pub(super) async fn drop(
         if id == system::PUBLIC {
             let gone = Schema { version: before.version + 1, is_gone: true, ..before };
             catalog::put(cx.txn, &Object::Schema(Arc::new(gone)))?;
+            comments::forget_public(cx)?;
         } else {
             catalog::remove(cx.txn, &Object::Schema(Arc::new(before)))?;
         }

@@ -146,6 +146,10 @@ async fn own(cx: &mut Ddl<'_>, sequence: Sequence, options: &Options) -> Result<
                 .hint("Specify OWNED BY table.column or OWNED BY NONE."));
         };
         let old = open(cx, &ObjectName(table.to_vec())).await?;
+        if old.schema != sequence.schema {
+            let message = "sequence must be in same schema as table it is linked to";
+            return Err(SqlError::new(state::NOT_IN_STATE, message));
+        }
         let column = bind::target_columns(&old, std::slice::from_ref(column))?[0] as u32;
         let mut table = (*old).clone();
         table.owns.push(sequence.id);
@@ -403,8 +407,12 @@ pub(super) async fn give(
     let name = match &options.name {
         Some(name) => {
             let name = names::relation(name)?;
-            let schema = cx.place(&name).await?;
+            let schema = match name.schema {
+                Some(_) => cx.place(&name).await?,
+                None => table.schema,
+            };
             cx.check_free(schema, &name.name).await?;
+            check_row_type(cx, schema, &name.name).await?;
             (schema, name.name)
         }
         None => (table.schema, free_name(cx, table.schema, wanted).await?),

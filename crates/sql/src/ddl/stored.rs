@@ -1,7 +1,7 @@
 //! The texts of expressions that are stored: sequences and types are named by their ids, so that
 //! they may be renamed, and are found whatever the search path.
 
-use super::Ddl;
+use super::{Ddl, users};
 use crate::bind::Binder;
 use crate::catalog::{self, Object, Table};
 use crate::enumeration::Enum;
@@ -110,7 +110,7 @@ fn written(ty: &DataType) -> Option<String> {
 }
 
 /// Returns the text of an expression to be stored: types and sequences are named by their ids.
-/// Fails with /// 42P01 if there is none of a name.
+/// Fails with 42P01 if there is none of a name.
 pub(super) async fn stored(cx: &mut Ddl<'_>, expr: &Expr) -> Result<String, SqlError> {
     let mut found: Vec<String> = Vec::new();
     let _ = ast::visit_expressions(expr, |part| {
@@ -125,7 +125,10 @@ pub(super) async fn stored(cx: &mut Ddl<'_>, expr: &Expr) -> Result<String, SqlE
         };
         let name = names::written(&text).ok_or_else(missing)?;
         match cx.object(&name).await?.ok_or_else(missing)? {
-            Object::Sequence(sequence) => ids.push((text, sequence.id)),
+            Object::Sequence(sequence) => {
+                users::keep(cx, sequence.id);
+                ids.push((text, sequence.id));
+            }
             other => return Err(catalog::not_a("sequence", other.name())),
         }
     }

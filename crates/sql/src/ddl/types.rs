@@ -12,6 +12,7 @@ use crate::names::{self, Qualified};
 use crate::parse;
 use crate::system;
 use crate::type_names;
+use meridian_mvcc::KeyRange;
 use meridian_txn::Lock;
 use sqlparser::ast::{
     self, AlterTypeAddValue, AlterTypeAddValuePosition, AlterTypeOperation, AlterTypeRename,
@@ -54,6 +55,7 @@ async fn check_free(cx: &mut Ddl<'_>, schema: u32, name: &str) -> Result<(), Sql
         return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
     }
     // The rows of tables and views have types of their names.
+    cx.txn.keep_range(KeyRange::point(kv::name_key(schema, name)));
     let Some(found) = catalog::relation_in(cx.txn, schema, name).await? else { return Ok(()) };
     let cache = &cx.engine.cache;
     match catalog::object_by_id(cx.txn, cache, found.id, cx.clean, Lock::Exclusive).await? {
@@ -186,7 +188,9 @@ async fn replace(
     new: Enum,
     renamed: Option<(&str, &str)>,
 ) -> Result<(), SqlError> {
-    let (before, after) = (&old.descriptor().name, &new.descriptor().name);
+    let (old_type, new_type) = (old.descriptor(), new.descriptor());
+    let before = &old_type.name;
+    let is_moved = (before, old_type.schema) != (&new_type.name, new_type.schema);
     let mut readable = Vec::new();
     for user in users::of(cx, old.id()).await? {
         match user {
@@ -196,7 +200,7 @@ async fn replace(
                     column.ty = column.ty.with_version(new);
                     column.settle()?;
                 }
-                if (before, old.descriptor().schema) != (after, new.descriptor().schema) {
+                if is_moved {
                     // Texts of earlier releases name it otherwise than by its id.
                     rename_in(&mut changed, before, &names::reference(new.id()).value)?;
                 }
@@ -210,7 +214,7 @@ async fn replace(
             Object::View(view) => {
                 let parsed = view.parsed()?;
                 let named = type_names::in_statement(&parsed.statement);
-                if before != after && named.iter().any(|name| name.name == *before) {
+                if is_moved && named.iter().any(|name| name.name == *before) {
                     let what = format!("renaming the type \"{before}\", which a view names,");
                     return Err(SqlError::unsupported(what)
                         .detail(format!("The view \"{}\" names it.", view.name))

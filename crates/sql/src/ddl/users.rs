@@ -13,8 +13,13 @@ use meridian_txn::Lock;
 /// protocol.
 pub(super) fn add(cx: &mut Ddl<'_>, object: u32, user: u32) -> Result<(), SqlError> {
     cx.txn.put(kv::user_key(object, user), Some(kv::to_value(Vec::new())))?;
-    cx.txn.keep_range(KeyRange::point(kv::version_key(object)));
+    keep(cx, object);
     Ok(())
+}
+
+/// Keeps an object as it was read until the transaction has committed, under every protocol.
+pub(super) fn keep(cx: &mut Ddl<'_>, object: u32) {
+    cx.txn.keep_range(KeyRange::point(kv::version_key(object)));
 }
 
 /// Notes that an object is not used any more.

@@ -2,12 +2,13 @@
 
 use crate::names;
 use sqlparser::ast::{self, CastKind, DataType, Expr, Value};
+use sqlparser::tokenizer::Span;
 
-/// Returns the text of a literal, perhaps cast to `text` or `regclass`.
-fn text_of(expr: &Expr) -> Option<&str> {
+/// Returns a literal and its place, perhaps cast to `text` or `regclass`.
+fn literal(expr: &Expr) -> Option<(&str, Span)> {
     match expr {
         Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text),
+            Value::SingleQuotedString(text) => Some((text, value.span)),
             _ => None,
         },
         Expr::Cast {
@@ -15,8 +16,8 @@ fn text_of(expr: &Expr) -> Option<&str> {
             expr,
             data_type: DataType::Regclass | DataType::Text,
             ..
-        } => text_of(expr),
-        Expr::Nested(inner) => text_of(inner),
+        } => literal(expr),
+        Expr::Nested(inner) => literal(inner),
         _ => None,
     }
 }
@@ -32,8 +33,13 @@ fn argument(call: &ast::Function) -> Option<&Expr> {
 
 /// Returns the literal that names a sequence in a call.
 pub(crate) fn literal_of(expr: &Expr) -> Option<&str> {
+    placed_literal_of(expr).map(|(text, _)| text)
+}
+
+/// Returns that literal with its place in the statement.
+pub(crate) fn placed_literal_of(expr: &Expr) -> Option<(&str, Span)> {
     match expr {
-        Expr::Function(call) => argument(call).and_then(text_of),
+        Expr::Function(call) => argument(call).and_then(literal),
         _ => None,
     }
 }

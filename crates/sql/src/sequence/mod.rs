@@ -17,7 +17,7 @@ mod options;
 mod parse;
 
 pub(crate) use draw::{Changed, Drawn, Sequences, Use, call};
-pub(crate) use literal::literal_of;
+pub(crate) use literal::{literal_of, placed_literal_of};
 pub(crate) use options::Options;
 pub(crate) use parse::{Change, IdentityChange, SequenceStatement, cut, identity};
 

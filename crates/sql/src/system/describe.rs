@@ -483,14 +483,15 @@ pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String
             let name = format!("'{}'::regclass", name.replace('\'', "''"));
             shown = shown.replace(&sequence::reference(sequence.id), &name);
         }
-        return Some(shown);
+        return Some(catalog.shown_text(&shown));
     }
     let inside = default.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
     let literal = inside.is_some_and(|text| !text.replace("''", "").contains('\''));
     let shown = catalog.shown_text(default);
     let ty = || match column.ty.enumeration() {
         Some(ty) if column.ty.element().is_none() => catalog.shown_type(ty),
-        _ => column.ty.base_name().to_owned(),
+        Some(ty) => catalog.shown_type(ty) + "[]",
+        None => column.ty.base_name().to_owned(),
     };
     Some(if literal { format!("{shown}::{}", ty()) } else { shown })
 }

@@ -7,7 +7,7 @@ use crate::parse::is_word;
 use crate::system::quoted;
 use crate::table_command;
 use sqlparser::ast::ObjectName;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 /// Returns the text of the query of CREATE VIEW: all behind `AS`.
 pub(crate) fn cut_text(tokens: &[TokenWithSpan], sql: &str) -> Option<String> {
@@ -84,6 +84,12 @@ impl Mention {
         Some(mention)
     }
 
+    /// A literal at a place names a sequence.
+    pub(crate) fn of_literal(at: Span, id: u32) -> Mention {
+        let stored = format!("'{}'", names::reference(id));
+        Mention { from: at.start, to: Some(at.end), stored }
+    }
+
     /// A name stands for a type.
     pub(crate) fn of_type(name: &ObjectName, id: u32) -> Option<Mention> {
         let (first, last) = (name.0.first()?.as_ident()?, name.0.last()?.as_ident()?);
@@ -130,6 +136,11 @@ pub(crate) fn show(text: &str, mut name_of: impl FnMut(u32) -> (String, String))
             continue;
         };
         let (whole, name) = name_of(id);
+        if out.ends_with('\'') && part.rest.starts_with('\'') {
+            out.push_str(&whole.replace('\'', "''"));
+            out.push_str(part.rest);
+            continue;
+        }
         out.push_str(&whole);
         let behind = part.rest.strip_prefix(" AS ").and_then(|rest| rest.strip_prefix(&*name));
         let behind = behind.filter(|rest| rest.is_empty() || rest.starts_with(is_end));
