@@ -1,3 +1,5 @@
+import java.sql.Connection;
+import java.sql.DriverManager;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -7,6 +9,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * Runs named checks, and prints {@code ok NAME} or {@code not ok NAME: ERROR} for each.
@@ -23,6 +26,22 @@ final class Checks {
 
   /** The time that one check may take. */
   private static final int SECONDS = 30;
+
+  private static final AtomicInteger DATABASES = new AtomicInteger();
+
+  /** Creates a database, and returns its URL. */
+  static String freshDatabase() throws SQLException {
+    String name = DATABASE + "_" + DATABASES.incrementAndGet();
+    String protocol = System.getenv("MERIDIAN_PROTOCOL");
+    try (Connection c = DriverManager.getConnection(URL)) {
+      c.createStatement()
+          .execute(
+              "CREATE DATABASE "
+                  + name
+                  + (protocol == null ? "" : " PROTOCOL = \"" + protocol + "\""));
+    }
+    return URL.replace("/" + DATABASE, "/" + name);
+  }
 
   interface Action<T> {
     void run(T resource) throws Exception;

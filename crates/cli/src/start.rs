@@ -98,7 +98,8 @@ pub struct Options {
     /// [default: 2].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(LEASE_SECONDS))]
     lease: Option<u64>,
-    /// The memory that the joins, sorts and groups of all queries may hold together, in megabytes
+    /// The memory that the joins, sorts and groups of all queries and the rows of temporary tables
+    /// may hold together, in megabytes
     /// [default: 256].
     #[arg(long, value_name = "MB")]
     #[serde(rename = "query-memory")]

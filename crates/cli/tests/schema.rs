@@ -233,3 +233,32 @@ async fn a_follower_notices_that_a_table_lies_elsewhere() {
         }
     }
 }
+
+/// A change of a schema that waits for a lock in one of several shards, and is interrupted, has not
+/// happened: that is no unknown outcome.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_interrupted_while_it_waits_has_not_happened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (holder, changer) = (client(&server).await, client(&server).await);
+    let table = "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (20, 0)";
+    holder.batch_execute(table).await.expect("is made");
+    holder.batch_execute("ALTER TABLE t SPLIT AT VALUES (10)").await.expect("is split");
+    changer.batch_execute("SET statement_timeout = '300ms'").await.expect("is set");
+    holder.batch_execute("BEGIN; UPDATE t SET n = 1").await.expect("is locked");
+    for change in ["ALTER TABLE t ADD COLUMN m int", "ALTER TABLE t RENAME TO u", "DROP TABLE t"] {
+        let error = changer.batch_execute(change).await.expect_err(change);
+        let code = error.code().map(|code| code.code().to_owned());
+        assert_eq!(code.as_deref(), Some("57014"), "{change}: {error:?}");
+    }
+    changer
+        .batch_execute("SET statement_timeout = 0; SET lock_timeout = '300ms'")
+        .await
+        .expect("set");
+    let error = changer.batch_execute("DROP TABLE t").await.expect_err("it waits");
+    assert_eq!(error.code().map(|code| code.code()), Some("55P03"), "{error:?}");
+    holder.batch_execute("COMMIT").await.expect("nothing has changed");
+    let columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0";
+    assert_eq!(one(&changer, columns).await, 2);
+    changer.batch_execute("ALTER TABLE t ADD COLUMN m int").await.expect("nothing is in its way");
+}

@@ -3,6 +3,8 @@
 //! Every message is a tag, a length that includes itself, and a body. The length is patched in when
 //! the body is complete.
 
+use meridian_sql::ErrorFields;
+
 /// Messages that have not been sent.
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -20,6 +22,7 @@ pub(crate) struct Report<'a> {
     pub(crate) hint: Option<&'a str>,
     /// The position in the statement's text, in characters counted from 1.
     pub(crate) position: Option<usize>,
+    pub(crate) fields: Option<&'a ErrorFields>,
 }
 
 /// A column of a RowDescription.
@@ -107,6 +110,15 @@ impl Answers {
         self.message(b'K', |body| {
             body.extend_from_slice(&process.to_be_bytes());
             body.extend_from_slice(&secret.to_be_bytes());
+        });
+    }
+
+    /// Appends NotificationResponse.
+    pub(crate) fn notification(&mut self, process: i32, channel: &str, payload: &str) {
+        self.message(b'A', |body| {
+            body.extend_from_slice(&process.to_be_bytes());
+            cstring(body, channel);
+            cstring(body, payload);
         });
     }
 
@@ -224,6 +236,21 @@ impl Answers {
             if let Some(position) = report.position {
                 field(b'P', &position.to_string());
             }
+            if let Some(fields) = report.fields {
+                let named = [
+                    (b's', fields.schema.as_deref()),
+                    (b't', fields.table.as_deref()),
+                    (b'c', fields.column.as_deref()),
+                    (b'd', fields.data_type.as_deref()),
+                    (b'n', fields.constraint.as_deref()),
+                    (b'R', fields.routine),
+                ];
+                for (kind, text) in named {
+                    if let Some(text) = text {
+                        field(kind, text);
+                    }
+                }
+            }
             body.push(0);
         });
     }
@@ -259,6 +286,7 @@ mod tests {
             detail: None,
             hint: Some("h"),
             position: Some(12),
+            fields: None,
         });
         assert_eq!(&answers.bytes()[5..], b"SERROR\0VERROR\0C42P01\0Mno\0Hh\0P12\0\0");
     }

@@ -63,7 +63,10 @@ pub(crate) struct Listening<'a>(&'a Running);
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.0.progress.lock().limits = None;
+        let mut progress = self.0.progress.lock();
+        // The part may have ended before it learned of a request: that is for the next part.
+        let is_cancelled = progress.limits.take().is_some_and(|limits| limits.is_cancelled);
+        progress.is_kept |= is_cancelled && progress.is_running;
     }
 }
 
@@ -254,6 +257,9 @@ mod tests {
         let second = entry.running.listen(None);
         assert!(entry.running.is_cancelled());
         drop(second);
+        let third = entry.running.listen(None);
+        assert!(entry.running.is_cancelled(), "the part before has ended without it");
+        drop(third);
         cancel();
         entry.running.runs(false);
         let _next = entry.running.listen(None);

@@ -25,6 +25,7 @@ mod backend;
 mod cancel;
 mod connection;
 mod counters;
+mod deliveries;
 mod frontend;
 mod keeper;
 mod link;

@@ -151,6 +151,7 @@ impl Link {
                 detail: detail.as_deref(),
                 hint: hint.as_deref(),
                 position: None,
+                fields: None,
             });
             let farewell = async {
                 self.flush().await.ok()?;

@@ -40,6 +40,7 @@ pub(crate) fn as_report<'a>(severity: &'a str, error: &'a SqlError) -> Report<'a
         detail: error.detail.as_deref(),
         hint: error.hint.as_deref(),
         position: error.position,
+        fields: error.fields.as_deref(),
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! [`due`]: crate::cancel::Running::due
 
-use crate::cancel::Entry;
+use crate::cancel::{Entry, Running};
 use crate::connection::shutting_down;
 use crate::link::{End, Link};
 use crate::wire::Came;
@@ -17,7 +17,6 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The cause of an interruption.
@@ -32,20 +31,28 @@ pub(crate) enum Interruption {
 /// The interruptions that a statement listens for.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<'a> {
-    cancelled: &'a Notify,
+    running: &'a Running,
     deadline: Option<Instant>,
 }
 
 impl<'a> Limits<'a> {
     pub(crate) fn of(entry: &'a Entry, deadline: Option<Instant>) -> Limits<'a> {
-        Limits { cancelled: &entry.running.cancelled, deadline }
+        Limits { running: &entry.running, deadline }
     }
 
     /// Waits for an interruption.
     pub(crate) async fn interrupted(self) -> Interruption {
         tokio::select! {
-            () = self.cancelled.notified() => Interruption::Cancelled,
+            () = self.running.cancelled.notified() => Interruption::Cancelled,
             () = self.expired() => Interruption::TimedOut,
+        }
+    }
+
+    /// Returns what a request ends: the statement, or the connection.
+    fn ended<T>(self) -> Result<Result<T, Interruption>, End> {
+        match self.running.is_terminated() {
+            true => Err(shutting_down()),
+            false => Ok(Err(Interruption::Cancelled)),
         }
     }
 
@@ -112,7 +119,7 @@ where
 {
     let limits = Limits::of(entry, deadline);
     // Listens from here on, so that a request between the polls is not lost.
-    let cancelled = limits.cancelled.notified();
+    let cancelled = limits.running.cancelled.notified();
     let _listening = entry.running.listen(deadline);
     let mut future = pin!(make());
     let mut future =
@@ -121,8 +128,8 @@ where
         Some(answer) => Ok(Ok(answer)),
         None => entry.running.due().unwrap_or(Err(End::Closed)).map(Err),
     };
-    if entry.running.is_cancelled() {
-        return cancelled_of(entry);
+    if entry.running.is_cancelled() || entry.running.is_terminated() {
+        return limits.ended();
     }
     if let Some(answer) = once(future.as_mut()).await {
         return came(answer);
@@ -133,17 +140,9 @@ where
     tokio::select! {
         biased;
         answer = future => came(answer),
-        () = cancelled => cancelled_of(entry),
+        () = cancelled => limits.ended(),
         () = limits.expired() => Ok(Err(Interruption::TimedOut)),
         end = link.gone() => Err(end),
-    }
-}
-
-/// Returns what a request ends: the statement, or the connection.
-fn cancelled_of<T>(entry: &Entry) -> Result<Came<T>, End> {
-    match entry.running.is_terminated() {
-        true => Err(shutting_down()),
-        false => Ok(Err(Interruption::Cancelled)),
     }
 }
 
@@ -173,11 +172,14 @@ pub(crate) async fn flush(
     link: &mut Link,
     limits: Limits<'_>,
 ) -> Result<Result<(), Interruption>, End> {
-    let cancelled = limits.cancelled.notified();
+    let cancelled = limits.running.cancelled.notified();
+    if limits.running.is_terminated() {
+        return limits.ended();
+    }
     tokio::select! {
         biased;
         flushed = link.flush() => flushed.map(Ok),
-        () = cancelled => Ok(Err(Interruption::Cancelled)),
+        () = cancelled => limits.ended(),
         () = limits.expired() => Ok(Err(Interruption::TimedOut)),
     }
 }

@@ -4,6 +4,7 @@ use crate::analyst;
 use crate::cancel::Registry;
 use crate::connection;
 use crate::counters::{Counters, count};
+use crate::deliveries::Deliveries;
 use crate::keeper;
 use futures::future::BoxFuture;
 use meridian_sql::Engine;
@@ -85,6 +86,8 @@ pub(crate) struct ServerState {
     pub(crate) counters: Arc<Counters>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) stopping: watch::Receiver<bool>,
+    /// The tasks that read notifications.
+    pub(crate) deliveries: Deliveries,
     /// A permit for each session that may be open.
     pub(crate) places: Arc<Semaphore>,
 }
@@ -138,6 +141,7 @@ impl Server {
             counters: Arc::default(),
             registry,
             stopping,
+            deliveries: Deliveries::default(),
             places,
         };
         Ok(Server { listener, state, stop })

@@ -9,16 +9,22 @@ use crate::result::{Formats, as_report, describe_columns, notice, send_row};
 use crate::run::{self, Interruption, Limits};
 use crate::server::{ServerState, stops};
 use crate::settings::Settings;
-use meridian_sql::{Column, Datum, Local, Response, Session, SqlError, Status, Type, state};
+use meridian_sql::{
+    Column, Datum, Local, Notification, Response, Session, SqlError, Status, Type, state,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// The number of rows that are requested from a portal at once, whatever the client's limit: the
 /// part of a large result that a session holds.
 const ROWS_AT_ONCE: usize = 1024;
+
+/// The time that a session waits for notifications of its own before it is ready.
+const OWN_NOTIFICATIONS: Duration = Duration::from_secs(1);
 
 /// The messages that the session accepts next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -141,7 +147,9 @@ impl Wire {
                     }
                 }
             }
-            if self.session.owes()
+            // Locks that were given up are released while the client is not waited for.
+            if self.at_rest
+                && self.session.owes_in().is_some_and(|after| after.is_zero())
                 && let Err(end) =
                     run::uninterrupted(link, &self.entry, || self.session.settle()).await
             {
@@ -177,6 +185,13 @@ impl Wire {
                 None => std::future::pending().await,
             }
         };
+        let owed_in = self.session.owes_in().filter(|_| self.at_rest);
+        let owes = async {
+            match owed_in {
+                Some(after) => tokio::time::sleep(after).await,
+                None => std::future::pending().await,
+            }
+        };
         let running = &self.entry.running;
         let terminated = async {
             loop {
@@ -185,6 +200,14 @@ impl Wire {
                     break;
                 }
                 told.await;
+            }
+        };
+        let is_open = self.at_rest && self.session.status() == Status::Idle;
+        let arrival = is_open.then(|| self.session.notified());
+        let notified = async {
+            match arrival {
+                Some(arrival) => arrival.await,
+                None => std::future::pending().await,
             }
         };
         let limits = Limits::of(&self.entry, self.deadline);
@@ -196,10 +219,16 @@ impl Wire {
             received = link.receive() => return Ok(received?),
             () = stops(&mut self.stopping) => return Err(shutting_down().into()),
             () = terminated => return Err(shutting_down().into()),
+            () = owes => return Ok(()),
             () = idle => {
                 count(&self.state.counters.timeouts_total);
                 let why = "terminating connection due to idle-in-transaction timeout";
                 return Err(End::fatal("25P03", why).into());
+            }
+            () = notified => {
+                self.send_notifications(link);
+                link.due = true;
+                return self.check_notifications();
             }
             interruption = interrupted => interruption,
         };
@@ -285,7 +314,6 @@ impl Wire {
     async fn on_query(&mut self, link: &mut Link, text: &str) -> Result<(), Stop> {
         self.heavy = run::is_heavy(text);
         self.session.start(text);
-        self.named.clear();
         self.begin_statement();
         self.entry.running.runs(true);
         self.go_on_with_query(link).await
@@ -365,6 +393,7 @@ impl Wire {
                 self.begin_statement();
             }
         }
+        self.read_notifications(link).await?;
         self.ready(link);
         Ok(())
     }
@@ -504,9 +533,7 @@ impl Wire {
         if let Err(error) = synced {
             self.report(link, &error);
         }
-        if self.session.status() == Status::Idle {
-            self.named.clear();
-        }
+        self.read_notifications(link).await?;
         self.ready(link);
         Ok(())
     }
@@ -633,6 +660,39 @@ impl Wire {
         }
     }
 
+    /// Reads what the session itself has notified, so that its client gets it before ReadyForQuery.
+    async fn read_notifications(&mut self, link: &mut Link) -> Result<(), Stop> {
+        if self.session.has_notified() {
+            let read = timeout(OWN_NOTIFICATIONS, self.session.read_notifications());
+            // The delivery reads what is not read in time.
+            let _ = run::uninterrupted(link, &self.entry, move || read).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the notifications that have arrived. The session is in no transaction.
+    fn send_notifications(&mut self, link: &mut Link) {
+        for notification in self.session.take_notifications() {
+            let Notification { pid, channel, payload } = &*notification;
+            link.answers.notification(*pid, channel, payload);
+        }
+    }
+
+    /// Ends the connection if notifications were lost.
+    fn check_notifications(&self) -> Result<(), Stop> {
+        if !self.session.has_lost_notifications() {
+            return Ok(());
+        }
+        Err(Stop::End(End::Fatal {
+            code: "54000",
+            message: "notifications of this session were lost".into(),
+            detail: Some(
+                "It has not taken them for too long, or its node could not read them.".into(),
+            ),
+            hint: Some("Connect and LISTEN again, and read what has changed.".into()),
+        }))
+    }
+
     fn complete(&mut self, link: &mut Link, tag: &str) {
         self.state.counters.statements_total.fetch_add(1, Relaxed);
         link.answers.command_complete(tag);
@@ -658,6 +718,11 @@ impl Wire {
         if self.settings_touched {
             self.refresh_settings(link);
             self.settings_touched = status != Status::Idle;
+        }
+        if status == Status::Idle {
+            self.named.clear();
+            self.send_notifications(link);
+            self.state.deliveries.begin(self.session.engine());
         }
         link.answers.ready(status.byte());
         self.entry.running.runs(false);

@@ -16,6 +16,7 @@
 
 use crate::access::Target;
 use crate::catalog::{self, Table};
+use crate::datetime::Zone;
 use crate::ddl::{self, Building};
 use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
@@ -54,7 +55,8 @@ impl Session {
         };
         match self.build(&engine, building.clone()).await {
             Ok(()) => Ok(Response::Complete("CREATE INDEX".into())),
-            Err(error) => {
+            Err(mut error) => {
+                self.name_schema(&mut error).await;
                 // The first error is reported. If it is unknown whether the index is published, it
                 // stays as it is.
                 if error.sqlstate != state::COMPLETION_UNKNOWN {
@@ -67,7 +69,7 @@ impl Session {
 
     async fn build(&mut self, engine: &Engine, mut building: Building) -> Result<(), SqlError> {
         loop {
-            building = fill_index(engine, &building).await?;
+            building = fill_index(engine, &building, self.facts.zone()).await?;
             if self.change_catalog(&Step::Publish(&building)).await?.is_some() {
                 return Ok(()); // Otherwise the table changed in between.
             }
@@ -104,7 +106,11 @@ impl Session {
 
 /// Enters all rows into an index, and starts again if the table's definition changes meanwhile.
 /// Returns the index with the version of the table for which it was filled.
-async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, SqlError> {
+async fn fill_index(
+    engine: &Engine,
+    building: &Building,
+    zone: &Zone,
+) -> Result<Building, SqlError> {
     for _ in 0..MOST_REPLAYS {
         let mut look = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
         let table =
@@ -116,7 +122,7 @@ async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, Sq
                 format!("index \"{}\" was dropped while it was being built", building.name);
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
         };
-        match fill_rows(engine, &table, building, look.token()).await {
+        match fill_rows(engine, &table, building, look.token(), zone).await {
             Err(error) if error.changed_schema().is_some() => {}
             filled => {
                 return filled.map(|()| Building { version: table.version, ..building.clone() });
@@ -131,6 +137,7 @@ async fn fill_rows(
     table: &Arc<Table>,
     building: &Building,
     token: Timestamp,
+    zone: &Zone,
 ) -> Result<(), SqlError> {
     let mut rest = Some(kv::prefix_range(&kv::storage_prefix(table.storage)));
     while let Some(range) = rest {
@@ -152,6 +159,7 @@ async fn fill_rows(
                 building,
                 KeyRange { start: first.clone(), end: Some(last.successor()) },
                 token,
+                zone,
             )
             .await?;
         }
@@ -166,6 +174,7 @@ async fn fill_range(
     building: &Building,
     range: KeyRange,
     token: Timestamp,
+    zone: &Zone,
 ) -> Result<(), SqlError> {
     let mut age: Option<Age> = None;
     for _ in 0..MOST_REPLAYS {
@@ -173,7 +182,7 @@ async fn fill_range(
         let mut txn = engine.database().begin(how).await?;
         age = Some(txn.age());
         txn.planned_for(SchemaVersion { table: table.id, version: table.version });
-        let entered = match enter(txn.as_mut(), table, building, range.clone()).await {
+        let entered = match enter(txn.as_mut(), table, building, range.clone(), zone).await {
             Ok(()) => match txn.commit().await {
                 Outcome::Committed { .. } => Ok(()),
                 Outcome::Aborted { why } => Err(aborted(why)),
@@ -200,6 +209,7 @@ async fn enter(
     table: &Table,
     building: &Building,
     range: KeyRange,
+    zone: &Zone,
 ) -> Result<(), SqlError> {
     let Some(index) = building.find(table).map(|at| &table.indexes[at]) else { return Ok(()) };
     let mut cursor = Cursor::new(None, vec![Target::Range(range)], false);
@@ -218,7 +228,7 @@ async fn enter(
                 && let Some(there) = txn.get(&entry, Lock::Exclusive).await?
                 && index.row_key(&there)? != suffix
             {
-                return Err(ddl::not_unique(table, index, &found.row));
+                return Err(ddl::not_unique(table, index, &found.row, zone));
             }
             txn.put(entry, Some(kv::to_value(value)))?;
         }

@@ -1,6 +1,7 @@
 //! Casts, implicit, on assignment, and explicit.
 
-use crate::datetime::{self, Local};
+use crate::bits::Bits;
+use crate::datetime::{self, Local, ZonedTime};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
@@ -8,7 +9,7 @@ use crate::limits;
 use crate::memory;
 use crate::number;
 use crate::numeric::Numeric;
-use crate::types::Type;
+use crate::types::{Internal, NAME_LENGTH, Type};
 use std::sync::Arc;
 
 /// The way in which a cast converts.
@@ -30,11 +31,14 @@ impl Coercion {
 /// True if the conversion of a type depends on the session's zone or on the time.
 fn is_stable(from: Type, to: Type) -> bool {
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
-    let is_time = |ty| matches!(ty, Type::Date | Type::Time | Type::Timestamp | Type::TimestampTz);
+    let (from, to) = (from.plain(), to.plain());
+    let is_zoned = |ty| matches!(ty, Type::TimestampTz | Type::TimeTz);
+    let is_time = |ty| is_zoned(ty) || matches!(ty, Type::Date | Type::Time | Type::Timestamp);
     match (from, to) {
-        (Type::TimestampTz, Type::TimestampTz) => false,
+        (from, to) if from == to && is_zoned(to) => false,
+        (Type::TimeTz, _) => false,
         (Type::TimestampTz, to) => to.is_text() || is_time(to),
-        (from, Type::TimestampTz) => from.is_text() || is_time(from),
+        (from, Type::TimestampTz | Type::TimeTz) => from.is_text() || is_time(from),
         // A text may name the present day.
         (from, to) => from.is_text() && is_time(to),
     }
@@ -48,20 +52,25 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
         Type::Int4 => Some(2),
         Type::Int8 => Some(3),
         Type::Numeric(_) => Some(4),
-        Type::Float8 => Some(5),
+        Type::Float4 => Some(5),
+        Type::Float8 => Some(6),
         _ => None,
     };
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
         return is_implicit(from, to);
     }
+    let (from, to) = (from.plain(), to.plain());
     from.base() == to.base()
-        || matches!((from, to), (Type::Object(_), Type::Int4 | Type::Int8))
+        || (to == Type::Oid && (from.is_oid() || from.is_integer()))
         || (from.is_text() && to.is_text())
         || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
         || matches!(
             (from, to),
             (Type::Date, Type::Timestamp | Type::TimestampTz)
-                | (Type::Time, Type::Interval)
+                | (Type::Time, Type::Interval | Type::TimeTz)
+                | (Type::Bit(_), Type::Varbit(_))
+                | (Type::Varbit(_), Type::Bit(_))
+                | (Type::ByteChar | Type::Internal(Internal::NodeTree), Type::Text)
                 | (Type::Cidr, Type::Inet)
                 | (Type::Timestamp, Type::TimestampTz)
         )
@@ -75,11 +84,15 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     if from.is_record() || to.is_record() {
         return from == to;
     }
+    let (from, to) = (from.plain(), to.plain());
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
     is_implicit(from, to)
         || (from.is_number() && to.is_number())
         || (in_time(from) && in_time(to))
         || matches!((from, to), (Type::Timestamp | Type::TimestampTz | Type::Interval, Type::Time))
+        || matches!((from, to), (Type::TimestampTz, Type::TimeTz) | (Type::TimeTz, Type::Time))
+        || (from.is_oid() && matches!(to, Type::Int4 | Type::Int8 | Type::Object(_)))
+        || (from.is_text() && to == Type::ByteChar)
         || matches!((from, to), (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json))
         || matches!((from, to), (Type::Inet, Type::Cidr))
         || to.is_text()
@@ -87,6 +100,12 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
 
 /// Whether an explicit cast exists.
 pub(crate) fn exists(from: Type, to: Type) -> bool {
+    // The catalog, which knows the names of objects, is not asked for those of an array.
+    if matches!((from, to), (Type::Array(_), Type::Array(_)))
+        && to.element().is_some_and(|to| matches!(to, Type::Object(_)))
+    {
+        return from == to;
+    }
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
         return exists(from, to);
     }
@@ -94,7 +113,10 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
         return from == to;
     }
     is_assignable(from, to)
-        || matches!((from, to), (Type::Int2 | Type::Int4 | Type::Int8, Type::Object(_)))
+        || (from.is_integer() && matches!(to, Type::Object(_)))
+        || matches!((from, to), (Type::ByteChar, Type::Int4) | (Type::Int4, Type::ByteChar))
+        || matches!((from, to), (Type::Int4 | Type::Int8, Type::Bit(_)))
+        || matches!((from, to), (Type::Bit(_), Type::Int4 | Type::Int8))
         || from.is_text()
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
         || from == Type::Jsonb && (to.is_number() || to == Type::Bool)
@@ -114,11 +136,20 @@ pub(crate) fn cast(
     };
     Ok(match (datum, ty) {
         (Datum::Null, _) => Datum::Null,
+        (Datum::Text(text), Type::Rounded(rounded)) => {
+            rounded.round(Datum::from_text_in(ty, &text, local)?)?
+        }
+        (other, Type::Rounded(rounded)) => {
+            rounded.round(cast(other, rounded.plain(), explicit, local)?)?
+        }
         (same @ Datum::Bool(_), Type::Bool)
         | (same @ Datum::Int2(_), Type::Int2)
         | (same @ Datum::Int4(_), Type::Int4)
         | (same @ Datum::Int8(_), Type::Int8)
+        | (same @ Datum::Float4(_), Type::Float4)
         | (same @ Datum::Float8(_), Type::Float8)
+        | (same @ Datum::Oid(_), Type::Oid | Type::Xid)
+        | (same @ Datum::TimeTz(_), Type::TimeTz)
         | (same @ Datum::Numeric(_), Type::Numeric(None))
         | (same @ Datum::Bytes(_), Type::Bytea)
         | (same @ Datum::Uuid(_), Type::Uuid)
@@ -144,10 +175,40 @@ pub(crate) fn cast(
                 None => Datum::text(trimmed),
             }
         }
-        (Datum::Object(oid, _), Type::Int4) => Datum::Int4(oid as i32),
-        (Datum::Object(oid, _), Type::Int8) => Datum::Int8(oid.into()),
+        (Datum::Text(text), Type::Name) if text.len() <= NAME_LENGTH => Datum::Text(text),
+        (Datum::Text(text), Type::ByteChar) if text.len() <= 1 => Datum::Text(text),
+        (Datum::Int4(n), Type::ByteChar) => match u8::try_from(n).map(char::from) {
+            Ok('\0') => Datum::text(""),
+            Ok(byte) if n < 0x80 => Datum::text(byte.encode_utf8(&mut [0; 4])),
+            _ if (-0x80..0x80).contains(&n) => {
+                return Err(SqlError::unsupported("a value of type \"char\" that is not ASCII"));
+            }
+            _ => return Err(SqlError::new(state::OUT_OF_RANGE, "\"char\" out of range")),
+        },
+        (Datum::Bits(bits), Type::Bit(_) | Type::Varbit(_)) => {
+            Datum::Bits(bits.limited(ty, explicit)?)
+        }
+        (Datum::Bits(bits), Type::Int4) => {
+            Datum::Int4(bits.number(32).ok_or_else(|| number::overflow(ty))? as i32)
+        }
+        (Datum::Bits(bits), Type::Int8) => {
+            Datum::Int8(bits.number(64).ok_or_else(|| number::overflow(ty))? as i64)
+        }
+        (Datum::Int4(n), Type::Bit(length)) => {
+            Datum::Bits(Bits::of_number(n.into(), length.unwrap_or(1)))
+        }
+        (Datum::Int8(n), Type::Bit(length)) => Datum::Bits(Bits::of_number(n, length.unwrap_or(1))),
+        // The bits stay, of an integer that has as many of them.
+        (Datum::Oid(oid) | Datum::Object(oid, _), Type::Int4) => Datum::Int4(oid as i32),
+        (Datum::Int4(n), Type::Oid) => Datum::Oid(n as u32),
+        (Datum::Int2(n), Type::Oid) => Datum::Oid(i32::from(n) as u32),
+        (Datum::Int8(n), Type::Oid) => {
+            let wrong = |_| SqlError::new(state::OUT_OF_RANGE, "OID out of range");
+            Datum::Oid(n.try_into().map_err(wrong)?)
+        }
+        (Datum::Object(oid, _), Type::Oid) => Datum::Oid(oid),
         (same @ Datum::Object(..), Type::Object(_)) => same,
-        (same @ Datum::Array(_), Type::Int2Vector) => same,
+        (same @ Datum::Array(_), Type::Int2Vector | Type::OidVector) => same,
         (Datum::Array(array), Type::Array(element)) => {
             let element = element.ty();
             if array.element == element && element.modifier() < 0 {
@@ -181,7 +242,8 @@ pub(crate) fn cast(
             cast(Datum::text(text), to, explicit, local)?
         }
         (number, Type::Int2 | Type::Int4 | Type::Int8) => match number {
-            Datum::Float8(x) => {
+            Datum::Float4(_) | Datum::Float8(_) => {
+                let x = number.as_f64().unwrap_or(0.0);
                 let rounded = x.round_ties_even();
                 if rounded.is_nan() || rounded.abs() >= 1e19 {
                     return Err(number::overflow(ty));
@@ -206,9 +268,20 @@ pub(crate) fn cast(
             }
             Datum::Float8(x)
         }
+        (Datum::Numeric(n), Type::Float4) if n.finite().is_some() => {
+            Datum::from_text(ty, &n.to_string())?
+        }
+        (Datum::Int2(n), Type::Float4) => Datum::Float4(n.into()),
+        (Datum::Int4(n), Type::Float4) => Datum::Float4(n as f32),
+        (Datum::Int8(n), Type::Float4) => Datum::Float4(n as f32),
+        (number, Type::Float4) => {
+            let x = number.as_f64().ok_or_else(|| cannot(&number))?;
+            Datum::Float4(number::narrow(x)?)
+        }
         (number, Type::Float8) => Datum::Float8(number.as_f64().ok_or_else(|| cannot(&number))?),
         (
-            number @ (Datum::Float8(_)
+            number @ (Datum::Float4(_)
+            | Datum::Float8(_)
             | Datum::Numeric(_)
             | Datum::Int2(_)
             | Datum::Int4(_)
@@ -225,6 +298,20 @@ pub(crate) fn cast(
         (Datum::Date(days), Type::TimestampTz) => {
             Datum::TimestampTz(datetime::instant_of(datetime::midnight(days)?, local.zone)?)
         }
+        (Datum::Time(micros), Type::TimeTz) => {
+            let now_us = local.zone.local(local.now_us.unwrap_or(0));
+            let midnight = now_us - now_us.rem_euclid(datetime::DAY_US);
+            let east_s = local.zone.east_s_of_local(i128::from(midnight) + i128::from(micros));
+            Datum::TimeTz(ZonedTime { micros, east_s })
+        }
+        (Datum::TimestampTz(us), Type::TimeTz) => match datetime::is_infinite(us) {
+            true => Datum::Null,
+            false => {
+                let micros = local.zone.local(us).rem_euclid(datetime::DAY_US);
+                Datum::TimeTz(ZonedTime { micros, east_s: local.zone.east_s(us) })
+            }
+        },
+        (Datum::TimeTz(time), Type::Time) => Datum::Time(time.micros),
         (Datum::TimestampTz(us), to @ (Type::Date | Type::Time | Type::Timestamp)) => {
             cast(Datum::Timestamp(datetime::local_of(us, local.zone)?), to, explicit, local)?
         }

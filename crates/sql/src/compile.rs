@@ -23,6 +23,7 @@ use crate::response::Column;
 use crate::sequence;
 use crate::stack;
 use crate::system;
+use crate::temporary::is_temporary;
 use crate::turn::Turn;
 use crate::type_names;
 use crate::types::Type;
@@ -30,7 +31,7 @@ use crate::view::{self, Uses, View};
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
-use sqlparser::ast::{self, Statement, TableFactor, Visit};
+use sqlparser::ast::{self, DiscardObject, Statement, TableFactor, Visit};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -99,6 +100,21 @@ impl Compiled {
     pub(crate) fn only_reads(&self) -> bool {
         only_reads(&self.plan)
     }
+
+    /// True if it changes rows, and a read-only transaction can run it nevertheless.
+    pub(crate) fn only_changes_temporary(&self) -> bool {
+        only_changes_temporary(&self.plan)
+    }
+}
+
+/// True if a plan changes rows, all of temporary tables: a read-only transaction may do so.
+fn only_changes_temporary(plan: &Plan) -> bool {
+    match plan {
+        Plan::Write { write, .. } => is_temporary(write.table().id),
+        Plan::With(with) => with.written().all(|table| is_temporary(table.id)),
+        Plan::Explain { plan, .. } => only_changes_temporary(plan),
+        Plan::Query(_) | Plan::Schema | Plan::Control => false,
+    }
 }
 
 fn only_reads(plan: &Plan) -> bool {
@@ -147,7 +163,9 @@ async fn readable(
     name: &ast::ObjectName,
 ) -> Result<Readable, SqlError> {
     let folded = names::relation(name)?;
-    if let Some(table) = system::find(&folded) {
+    if let Some(table) = system::find(&folded)
+        && !names.is_hidden(txn, &folded).await?
+    {
         return Ok(Readable::Table(table));
     }
     match names.object(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
@@ -711,6 +729,17 @@ async fn read(
         }
         tables.push(ty.planned());
     }
+    // No change of a type is one of a temporary table that has it.
+    for table in targets.iter().chain(&found.tables).filter(|table| is_temporary(table.id)) {
+        for ty in table.enumerations() {
+            // A type that was dropped does not change any more.
+            if catalog::version(txn, ty.id(), Lock::Shared).await?.is_none() {
+                continue;
+            }
+            views.unread.push(ty.planned());
+            tables.push(ty.planned());
+        }
+    }
     Ok((found, relations))
 }
 
@@ -726,16 +755,19 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
             | Statement::Set(_)
             | Statement::Reset(_)
             | Statement::ShowVariable { .. }
-            | Statement::Discard { .. }
             | Statement::Deallocate { .. }
             | Statement::Prepare { .. }
+            | Statement::LISTEN { .. }
+            | Statement::UNLISTEN { .. }
+            | Statement::NOTIFY { .. }
             | Statement::Execute { .. }
             | Statement::Declare { .. }
             | Statement::Fetch { .. }
             | Statement::Close { .. }
             | Statement::CreateDatabase { .. }
             | Statement::Drop { object_type: ast::ObjectType::Database, .. }
-    ) || matches!(statement, Statement::AlterTable(alter) if alter.operations.is_empty())
+    ) || matches!(statement, Statement::Discard { object_type } if *object_type != DiscardObject::TEMP)
+        || matches!(statement, Statement::AlterTable(alter) if alter.operations.is_empty())
 }
 
 /// The query of a view, bound alone.

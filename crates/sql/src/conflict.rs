@@ -1,12 +1,19 @@
 //! The error detail of a transaction that lost a conflict: the object, and the other transaction.
 
 use crate::catalog::{Cache, Table};
+use crate::datetime::Zone;
 use crate::error::SqlError;
 use crate::{key, kv};
 use meridian_txn::{Age, Conflict};
 
-/// Adds the detail of a conflict to an error; `age` is that of the transaction that lost.
-pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> SqlError {
+/// Adds the detail of a conflict to an error; `age` is that of the transaction that lost, `zone`
+/// the zone of its session.
+pub(crate) fn explain(
+    mut error: SqlError,
+    cache: &Cache,
+    age: Option<Age>,
+    zone: &Zone,
+) -> SqlError {
     let Some(conflict) = error.conflict.take() else { return error };
     let (by, key, application) = match *conflict {
         Conflict::Wounded { by, key, application } => (by, key, application),
@@ -19,20 +26,20 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
             ));
         }
         Conflict::WrittenSince { key, .. } => {
-            let Some(place) = place(cache, &key) else { return error };
+            let Some(place) = place(cache, &key, zone) else { return error };
             return error.detail(format!(
                 "Nothing of the transaction happened: another transaction has written {place} after this one's snapshot."
             ));
         }
         Conflict::ReadLater { key } => {
-            let Some(place) = place(cache, &key) else { return error };
+            let Some(place) = place(cache, &key, zone) else { return error };
             return error.detail(format!(
                 "Nothing of the transaction happened: a transaction that began later has read {place}, which this one writes."
             ));
         }
         _ => return error,
     };
-    let over = place(cache, &key).map_or(String::new(), |place| format!(" over {place}"));
+    let over = place(cache, &key, zone).map_or(String::new(), |place| format!(" over {place}"));
     let named = application.filter(|name| !name.is_empty());
     let who = named.map_or(String::new(), |name| format!(" of application \"{name}\""));
     let earlier = age.and_then(|age| age.began_ns.checked_sub(by.began_ns));
@@ -45,7 +52,7 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
 }
 
 /// Describes the row or the table of a key.
-fn place(cache: &Cache, key: &[u8]) -> Option<String> {
+fn place(cache: &Cache, key: &[u8], zone: &Zone) -> Option<String> {
     let id = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
     if let Some(rest) = key.strip_prefix(&kv::VERSIONS) {
         let table = id(rest).and_then(|id| cache.find(|table| table.id == id))?;
@@ -65,7 +72,7 @@ fn place(cache: &Cache, key: &[u8]) -> Option<String> {
         let ty = index.type_of(&table, *part);
         let Ok(value) = reader.read(ty, part.descending) else { break };
         names.push(index.text_of(&table, *part).to_owned());
-        values.push(value.to_text(ty).unwrap_or_else(|| "null".to_owned()));
+        values.push(value.to_text_in(ty, zone).unwrap_or_else(|| "null".to_owned()));
     }
     Some(match names.is_empty() {
         true => format!("rows of table \"{}\"", table.name),

@@ -7,15 +7,18 @@ use crate::constraint::Deferral;
 use crate::datetime::{self, Zone, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::expr::Facts;
 use crate::names;
+use crate::notify;
 use crate::parse::{AlterDatabase, SetConstraints};
 use crate::response::{Column, Response, Status};
 use crate::session::Session;
 use crate::settings;
 use crate::split;
 use crate::system::{self, ServerInfo};
+use crate::two_phase;
 use crate::types::Type;
-use crate::work::Work;
+use crate::work::{Marks, Work};
 use meridian_clock::{Timestamp, duration};
 use meridian_txn::{IsolationLevel, Mode, SnapshotAge};
 use sqlparser::ast::{
@@ -48,15 +51,21 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
     if let Some(set) = &compiled.source.constraints {
         return set_constraints(session, set).await;
     }
+    if let Some(two_phase) = &compiled.source.two_phase {
+        two_phase::refuse(session, two_phase)?;
+    }
     match &compiled.source.statement {
         Statement::StartTransaction { modes, begin, .. } => {
             let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
-            accept_isolation(session, modes)?;
+            let level = isolation(session, modes)?;
             if session.work.as_ref().is_some_and(|work| work.explicit) {
                 session.notify(warning(
                     state::ACTIVE_TRANSACTION,
                     "there is already a transaction in progress",
                 ));
+                if let Some(level) = level {
+                    session.choose_isolation(level.name())?;
+                }
                 return done(tag);
             }
             session.finish_implicit().await?;
@@ -69,6 +78,9 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let work = session.begin_work(mode, None, true).await?;
             session.slot.begins(work.txn.age());
             session.work = Some(work);
+            if let Some(level) = level {
+                session.choose_isolation(level.name())?;
+            }
             let by_default = session.facts.settings.is_on("default_transaction_deferrable");
             defer(session, compiled.source.deferrable.unwrap_or(by_default))?;
             done(tag)
@@ -109,11 +121,12 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         },
         Statement::Rollback { savepoint: Some(name), .. } => {
             let name = names::fold(name);
-            let (sequences, locks) =
-                (session.facts.sequences.clone(), session.facts.advisory.clone());
+            let sequences = session.facts.sequences.clone();
             let work = block(session, "ROLLBACK TO SAVEPOINT")?;
-            work.rollback_to(&name, &sequences, &locks)?;
-            session.facts.settings.roll_back_to(&name);
+            let marks = work.rollback_to(&name, &sequences)?;
+            session.facts.advisory.roll_back(marks.locks);
+            session.facts.notifications.roll_back(marks.notifications);
+            session.facts.settings_mut().roll_back_to(&name);
             session.cursors.roll_back_to(&name);
             done("ROLLBACK")
         }
@@ -130,16 +143,17 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::Savepoint { name } => {
             let name = names::fold(name);
-            let locks = session.facts.advisory.clone();
-            block(session, "SAVEPOINT")?.savepoint(&name, &locks);
-            session.facts.settings.savepoint(&name);
+            let Facts { advisory, notifications, .. } = &session.facts;
+            let marks = Marks { locks: advisory.mark(), notifications: notifications.mark() };
+            block(session, "SAVEPOINT")?.savepoint(&name, marks);
+            session.facts.settings_mut().savepoint(&name);
             session.cursors.savepoint(&name);
             done("SAVEPOINT")
         }
         Statement::ReleaseSavepoint { name } => {
             let name = names::fold(name);
             block(session, "RELEASE SAVEPOINT")?.release(&name)?;
-            session.facts.settings.release(&name);
+            session.facts.settings_mut().release(&name);
             session.cursors.release(&name);
             done("RELEASE")
         }
@@ -203,20 +217,26 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             done("RESET")
         }
         Statement::ShowVariable { variable } => show(session, variable),
-        // Plans are made anew where they no longer fit; there are no temporary tables.
+        // Plans are made anew where they no longer fit.
         Statement::Discard { object_type: ast::DiscardObject::PLANS } => done("DISCARD PLANS"),
         Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => {
             session.facts.sequences.clear();
             done("DISCARD SEQUENCES")
         }
-        Statement::Discard { object_type: ast::DiscardObject::TEMP } => done("DISCARD TEMP"),
         Statement::Discard { object_type: ast::DiscardObject::ALL } => {
+            if session.work.as_ref().is_some_and(|work| work.explicit) {
+                let message = "DISCARD ALL cannot run inside a transaction block";
+                return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
+            }
+            session.finish_implicit().await?;
+            session.facts.temporary.discard()?;
             session.prepared.clear();
             session.portals.clear();
             session.cursors.close(None)?;
             session.reset(None)?;
             session.facts.sequences.clear();
             session.facts.advisory.give_up_session();
+            session.facts.notifications.unlisten();
             session.facts.token = Timestamp::ZERO;
             done("DISCARD ALL")
         }
@@ -232,12 +252,19 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::Close { cursor: ast::CloseCursor::All } => {
             session.cursors.close(None)?;
+            session.portals.clear();
             done("CLOSE CURSOR ALL")
         }
         Statement::Close { cursor: ast::CloseCursor::Specific { name } } => {
-            session.cursors.close(Some(&names::fold(name)))?;
+            let name = names::fold(name);
+            if session.portals.remove(&name).is_none() {
+                session.cursors.close(Some(&name))?;
+            }
             done("CLOSE CURSOR")
         }
+        statement @ (Statement::LISTEN { .. }
+        | Statement::UNLISTEN { .. }
+        | Statement::NOTIFY { .. }) => notify::run(session, statement).await,
         other => Err(SqlError::unsupported(other)),
     }
 }
@@ -249,19 +276,22 @@ fn reads_only(modes: &[TransactionMode], otherwise: bool) -> bool {
     })
 }
 
-/// Fails with 0A000 if a transaction requests a stronger isolation level than the database's.
-fn accept_isolation(session: &Session, modes: &[TransactionMode]) -> Result<(), SqlError> {
-    modes.iter().try_for_each(|mode| match mode {
-        TransactionMode::IsolationLevel(level) => {
-            let unknown =
-                || SqlError::new(state::SYNTAX, format!("syntax error at or near \"{level}\""));
-            session
-                .facts
-                .settings
-                .accept_isolation(IsolationLevel::named(&level.to_string()).ok_or_else(unknown)?)
-        }
-        TransactionMode::AccessMode(_) => Ok(()),
-    })
+/// Returns the isolation level that modes of transactions ask for. Fails with 0A000 if it is
+/// stronger than the database's.
+fn isolation(
+    session: &Session,
+    modes: &[TransactionMode],
+) -> Result<Option<IsolationLevel>, SqlError> {
+    let mut asked = None;
+    for mode in modes {
+        let TransactionMode::IsolationLevel(level) = mode else { continue };
+        let unknown =
+            || SqlError::new(state::SYNTAX, format!("syntax error at or near \"{level}\""));
+        let level = IsolationLevel::named(&level.to_string()).ok_or_else(unknown)?;
+        session.facts.settings.accept_isolation(level)?;
+        asked = Some(level);
+    }
+    Ok(asked)
 }
 
 /// Begins an open transaction block again, so that its snapshot has the age that was set. Fails if
@@ -355,7 +385,7 @@ async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Re
             Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT"))
         }
         Set::SetTransaction { modes, session: whole, .. } => {
-            accept_isolation(session, modes)?;
+            let level = isolation(session, modes)?;
             if *whole {
                 let is_access =
                     |mode: &TransactionMode| matches!(mode, TransactionMode::AccessMode(_));
@@ -364,6 +394,10 @@ async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Re
                     let Some(on) = on else { continue };
                     let (name, value) = (format!("default_transaction_{setting}"), switched(on));
                     session.set_in_transaction(&name, value, false)?;
+                }
+                if let Some(level) = level {
+                    let name = settings::DEFAULT_ISOLATION;
+                    session.set_in_transaction(name, level.name(), false)?;
                 }
                 return Ok(());
             }
@@ -377,6 +411,9 @@ async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Re
                 session.notices.push_back(warning(state::NO_TRANSACTION, message));
                 return Ok(());
             };
+            if let Some(level) = level {
+                session.choose_isolation(level.name())?;
+            }
             let now = reads_only(modes, before);
             if now != before && explicit {
                 if !untouched {
@@ -572,6 +609,6 @@ async fn set_constraints(
             deferral.named.extend(found.into_iter().map(|foreign| (foreign.id, set.deferred)));
         }
     }
-    work.defer(deferral).await?;
+    work.defer(deferral, session.facts.zone()).await?;
     tag()
 }

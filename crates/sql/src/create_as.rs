@@ -1,7 +1,7 @@
 //! CREATE TABLE AS: a new table of a query's columns, and an INSERT of its rows, in one
 //! transaction.
 
-use crate::catalog::{self, Resolver};
+use crate::catalog::Resolver;
 use crate::compile::{self, Compiled};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -12,6 +12,7 @@ use crate::parts;
 use crate::response::{Column, Response};
 use crate::run::Portal;
 use crate::session::Session;
+use crate::temporary;
 use crate::types::Type;
 use sqlparser::ast::{self, Statement};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -181,7 +182,7 @@ impl Session {
         let mut alone = create.clone();
         alone.query = None;
         alone.columns = columns.iter().map(definition).collect::<Result<_, _>>()?;
-        let relation = names::relation(&create.name)?;
+        let relation = self.place(&names::relation(&create.name)?, create.temporary).await?;
         if alone.if_not_exists && self.has_relation(&relation).await? {
             self.notify(notice::already_exists(&relation.name));
             return Ok(Response::Complete("CREATE TABLE AS".into()));
@@ -198,7 +199,10 @@ impl Session {
         let mut insert = parse::statements("INSERT INTO t VALUES (1)")?;
         let insert = match insert.pop().map(|parsed| parsed.statement.clone()) {
             Some(Statement::Insert(mut insert)) => {
-                insert.table = ast::TableObject::TableName(create.name.clone());
+                let name = relation.schema.iter().chain([&relation.name]);
+                let name = name.map(|part| ast::Ident::with_quote('"', part));
+                insert.table =
+                    ast::TableObject::TableName(ast::ObjectName::from(name.collect::<Vec<_>>()));
                 filling(insert, query.clone())
             }
             _ => return Err(SqlError::new(state::SYNTAX, "CREATE TABLE AS needs a query")),
@@ -214,12 +218,26 @@ impl Session {
         })
     }
 
-    /// True if there is a relation of a name.
+    /// Returns the name of a new table with its schema: in the search path, a temporary table may
+    /// hide it.
+    async fn place(&mut self, name: &Qualified, is_temporary: bool) -> Result<Qualified, SqlError> {
+        let (path, mut own) = (self.facts.search_path(), None);
+        let schema = match &name.schema {
+            Some(schema) => schema.clone(),
+            None if is_temporary => temporary::ALIAS.to_owned(),
+            None => {
+                let (txn, _) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
+                Resolver::new(&path).first(txn).await?.1.to_owned()
+            }
+        };
+        Ok(Qualified { schema: Some(schema), name: name.name.clone() })
+    }
+
+    /// True if there is a relation of a name with its schema.
     async fn has_relation(&mut self, name: &Qualified) -> Result<bool, SqlError> {
         let (path, mut own) = (self.facts.search_path(), None);
         let (txn, _) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
-        let schema = Resolver::new(&path).place(txn, name).await?;
-        Ok(catalog::relation_in(txn, schema, &name.name).await?.is_some())
+        Ok(Resolver::new(&path).relation(txn, name).await?.is_some())
     }
 }
 

@@ -1,6 +1,8 @@
 //! One value of a row.
 
 use crate::array::Array;
+use crate::bits::Bits;
+use crate::datetime::ZonedTime;
 use crate::enumeration::EnumValue;
 use crate::interval::Interval;
 use crate::json::Jsonb;
@@ -29,6 +31,8 @@ pub enum Datum {
     Int4(i32),
     /// `bigint`
     Int8(i64),
+    /// `real`
+    Float4(f32),
     /// `double precision`
     Float8(f64),
     /// `numeric`
@@ -43,6 +47,8 @@ pub enum Datum {
     Date(i32),
     /// Microseconds since midnight, up to those of a day.
     Time(i64),
+    /// `time with time zone`
+    TimeTz(ZonedTime),
     /// Microseconds since 2000-01-01 00:00:00, without a zone.
     Timestamp(i64),
     /// Microseconds since 2000-01-01 00:00:00 UTC.
@@ -57,6 +63,10 @@ pub enum Datum {
     Jsonb(Jsonb),
     /// An array.
     Array(Arc<Array>),
+    /// `bit` or `bit varying`
+    Bits(Bits),
+    /// `oid` or `xid`
+    Oid(u32),
     /// The id of an object, and its name.
     Object(u32, Arc<str>),
     /// A value of an enum type.
@@ -73,6 +83,7 @@ impl PartialEq for Datum {
             (Int4(a), Int4(b)) | (Date(a), Date(b)) => a == b,
             (Int8(a), Int8(b)) | (Timestamp(a), Timestamp(b)) => a == b,
             (Time(a), Time(b)) | (TimestampTz(a), TimestampTz(b)) => a == b,
+            (Float4(a), Float4(b)) => a.to_bits() == b.to_bits(),
             (Float8(a), Float8(b)) => a.to_bits() == b.to_bits(),
             (Numeric(a), Numeric(b)) => a == b,
             (Text(a), Text(b)) => a == b,
@@ -83,12 +94,16 @@ impl PartialEq for Datum {
             (Json(a), Json(b)) => a == b,
             (Jsonb(a), Jsonb(b)) => a == b,
             (Array(a), Array(b)) => a == b,
+            (TimeTz(a), TimeTz(b)) => a == b,
+            (Bits(a), Bits(b)) => a == b,
+            (Oid(a), Oid(b)) => a == b,
             (Object(a, x), Object(b, y)) => (a, x) == (b, y),
             (Enum(a), Enum(b)) => a == b,
             (
-                Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float8(_) | Numeric(_) | Text(_)
-                | Bytes(_) | Uuid(_) | Date(_) | Time(_) | Timestamp(_) | TimestampTz(_)
-                | Interval(_) | Network(_) | Json(_) | Jsonb(_) | Array(_) | Object(..) | Enum(_),
+                Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float4(_) | Float8(_) | Numeric(_)
+                | Text(_) | Bytes(_) | Uuid(_) | Date(_) | Time(_) | TimeTz(_) | Timestamp(_)
+                | TimestampTz(_) | Interval(_) | Network(_) | Json(_) | Jsonb(_) | Array(_)
+                | Bits(_) | Oid(_) | Object(..) | Enum(_),
                 _,
             ) => false,
         }
@@ -114,6 +129,7 @@ impl Datum {
             Datum::Int2(_) => Type::Int2,
             Datum::Int4(_) => Type::Int4,
             Datum::Int8(_) => Type::Int8,
+            Datum::Float4(_) => Type::Float4,
             Datum::Float8(_) => Type::Float8,
             Datum::Numeric(_) => Type::Numeric(None),
             Datum::Text(_) => Type::Text,
@@ -121,6 +137,7 @@ impl Datum {
             Datum::Uuid(_) => Type::Uuid,
             Datum::Date(_) => Type::Date,
             Datum::Time(_) => Type::Time,
+            Datum::TimeTz(_) => Type::TimeTz,
             Datum::Timestamp(_) => Type::Timestamp,
             Datum::TimestampTz(_) => Type::TimestampTz,
             Datum::Interval(_) => Type::Interval,
@@ -129,18 +146,21 @@ impl Datum {
             Datum::Json(_) => Type::Json,
             Datum::Jsonb(_) => Type::Jsonb,
             Datum::Array(array) => array.element.array(),
-            // Its kind is that of its column.
+            // Whether it varies in length is a matter of its column, as is an object's kind.
+            Datum::Bits(_) => Type::Bit(None),
+            Datum::Oid(_) => Type::Oid,
             Datum::Object(..) => Type::Object(Object::Class),
             Datum::Enum(value) => Type::Enum(value.type_of()),
         })
     }
 
-    /// Returns a whole number of any width.
+    /// Returns a whole number of any width, or the id of an object.
     pub const fn as_i64(&self) -> Option<i64> {
         match self {
             Datum::Int2(n) => Some(*n as i64),
             Datum::Int4(n) => Some(*n as i64),
             Datum::Int8(n) => Some(*n),
+            Datum::Oid(oid) | Datum::Object(oid, _) => Some(*oid as i64),
             _ => None,
         }
     }
@@ -159,6 +179,7 @@ impl Datum {
             (Uuid(a), Uuid(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Date(a), Date(b)) => a.cmp(b),
             (Time(a), Time(b)) => a.cmp(b),
+            (TimeTz(a), TimeTz(b)) => a.order(*b),
             (Timestamp(a) | TimestampTz(a), Timestamp(b) | TimestampTz(b)) => a.cmp(b),
             (Date(a), Timestamp(b) | TimestampTz(b)) => {
                 crate::datetime::midnight_wide(*a).cmp(&i128::from(*b))
@@ -170,11 +191,12 @@ impl Datum {
             (Network(a), Network(b)) => a.order(*b),
             (Jsonb(a), Jsonb(b)) => a.order(b),
             (Array(a), Array(b)) => a.order(b),
-            (Object(a, _), Object(b, _)) => a.cmp(b),
+            (Bits(a), Bits(b)) => a.order(b),
             (Enum(a), Enum(b)) => a.place().cmp(b.place()),
             (Numeric(a), Numeric(b)) => a.order(b),
-            (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
-            (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),
+            (Float4(_) | Float8(_), _) | (_, Float4(_) | Float8(_)) => {
+                float_order(self.as_f64().unwrap_or(0.0), other.as_f64().unwrap_or(0.0))
+            }
             (Numeric(a), b) => a.order(&b.as_i64().unwrap_or(0).into()),
             (a, Numeric(b)) => self::Numeric::from(a.as_i64().unwrap_or(0)).order(b),
             (a, b) => a.as_i64().cmp(&b.as_i64()),
@@ -184,6 +206,7 @@ impl Datum {
     /// Returns a number as a float.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
+            Datum::Float4(x) => Some((*x).into()),
             Datum::Float8(x) => Some(*x),
             Datum::Numeric(n) => Some(n.to_f64()),
             other => other.as_i64().map(|n| n as f64),

@@ -10,6 +10,7 @@ use crate::error::SqlError;
 use crate::expr::{self, Expr, Facts, Scope};
 use crate::function::Effect;
 use crate::sequence;
+use crate::signal;
 use crate::sleep;
 use meridian_txn::Transaction;
 use std::sync::{Mutex, MutexGuard};
@@ -105,11 +106,22 @@ pub(crate) async fn call(
     txn: &mut dyn Transaction,
     facts: &Facts,
 ) -> Result<Datum, SqlError> {
-    match effect {
-        Effect::Sequence(how) => sequence::call(how, args, txn, facts).await,
-        Effect::Sleep(how) => sleep::call(how, args, facts).await,
-        Effect::Advisory(call) => facts.advisory.call(call, args, facts).await,
+    if let Effect::Sequence(how) = effect {
+        return sequence::call(how, args, txn, facts).await;
     }
+    let again = facts.made.again(effect, args);
+    if again.is_none() {
+        facts.made.account(facts)?;
+    }
+    let value = match (again, effect) {
+        (Some(value), _) => value,
+        (None, Effect::Signal(signal)) => signal::call(signal, args, facts)?,
+        (None, Effect::Sleep(how)) => sleep::call(how, args, facts).await?,
+        (None, Effect::Advisory(call)) => facts.advisory.call(call, args, facts).await?,
+        (None, Effect::Sequence(_)) => return Err(SqlError::corrupted("a call of a sequence")),
+    };
+    facts.made.note(effect, args, value.clone());
+    Ok(value)
 }
 
 /// Returns the values of expressions for a row; their functions may have effects.

@@ -3,6 +3,7 @@
 
 use crate::array::{Array, Dimension};
 use crate::catalog::{ColumnDef, Table};
+use crate::datetime::ZonedTime;
 use crate::datum::Datum;
 use crate::enumeration::{Beside, Descriptor, Enum};
 use crate::index::{Index, IndexPart};
@@ -27,12 +28,13 @@ static ENUM: LazyLock<Enum> = LazyLock::new(|| {
     Enum::of(new).expect("in order")
 });
 
-static TYPES: LazyLock<[Type; 21]> = LazyLock::new(|| {
+static TYPES: LazyLock<[Type; 27]> = LazyLock::new(|| {
     [
         Type::Bool,
         Type::Int2,
         Type::Int4,
         Type::Int8,
+        Type::Float4,
         Type::Float8,
         Type::Numeric(None),
         Type::Text,
@@ -48,6 +50,11 @@ static TYPES: LazyLock<[Type; 21]> = LazyLock::new(|| {
         Type::Jsonb,
         Type::Inet,
         Type::Cidr,
+        Type::TimeTz,
+        Type::Bit(None),
+        Type::Varbit(None),
+        Type::Oid,
+        Type::Name,
         Type::Enum(*ENUM),
         Type::Enum(*ENUM).array(),
     ]
@@ -61,6 +68,18 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
         Type::Int8 => prop_oneof![any::<i64>(), -300i64..300].prop_map(Datum::Int8).boxed(),
         Type::Float8 => prop_oneof![any::<f64>(), Just(0.0), Just(-0.0), Just(f64::NAN)]
             .prop_map(Datum::Float8)
+            .boxed(),
+        Type::Float4 => prop_oneof![any::<f32>(), Just(0.0), Just(-0.0), Just(f32::NAN)]
+            .prop_map(Datum::Float4)
+            .boxed(),
+        Type::Oid => any::<u32>().prop_map(Datum::Oid).boxed(),
+        // Few times, so that some are equal in UTC.
+        Type::TimeTz => (0i64..=24, -15i32..=15)
+            .prop_map(|(hour, east)| ZonedTime::of(hour * 3_600_000_000, east * 3600))
+            .prop_map(|time| Datum::TimeTz(time.expect("a time")))
+            .boxed(),
+        Type::Bit(_) | Type::Varbit(_) => "[01]{0,19}|0{0,17}"
+            .prop_map(move |text| Datum::from_text(ty, &text).expect("bits"))
             .boxed(),
         Type::Numeric(_) => crate::numeric::tests::any_numeric().prop_map(Datum::Numeric).boxed(),
         Type::Bytea => {
@@ -143,7 +162,7 @@ fn table(columns: Vec<Type>, keyed: usize) -> Table {
     let mut table = Table::new(7, "t", columns.into_iter().enumerate().map(column).collect());
     if keyed > 0 {
         let columns = (0..keyed as u32)
-            .map(|column| IndexPart { column, descending: column % 2 == 1 })
+            .map(|column| IndexPart { descending: column % 2 == 1, ..IndexPart::ascending(column) })
             .collect();
         table.primary = Some(Index::new(8, "t_pkey".into(), columns, true));
     }

@@ -4,22 +4,29 @@ use crate::advisory;
 use crate::catalog::Cache;
 use crate::error::SqlError;
 use crate::memory::QueryMemory;
+use crate::notify::Listeners;
 use crate::statistics::Changes;
 use crate::system::{ServerInfo, Sessions};
-use meridian_txn::Database;
+use crate::temporary::{Beside, Overlay, Temporary};
+use meridian_txn::{Begin, Database, Failure, Transaction};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A database: its transactions, and a cache of its catalog.
 pub struct Engine {
     name: String,
+    /// The database without temporary objects.
+    shared: Arc<dyn Database>,
     database: Arc<dyn Database>,
     server_info: Option<Arc<dyn ServerInfo>>,
     sessions: Arc<Sessions>,
     memory: Arc<QueryMemory>,
-    pub(crate) cache: Cache,
-    pub(crate) changes: Changes,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) changes: Arc<Changes>,
     pub(crate) advisory: Arc<advisory::Process>,
+    pub(crate) listeners: Arc<Listeners>,
+    /// The temporary objects of the session that it is for.
+    temporary: Arc<Temporary>,
 }
 
 impl Engine {
@@ -27,14 +34,46 @@ impl Engine {
     pub fn new(name: impl Into<String>, database: Arc<dyn Database>) -> Self {
         Engine {
             name: name.into(),
+            shared: database.clone(),
             database,
             server_info: None,
             sessions: Arc::default(),
             memory: Arc::default(),
-            cache: Cache::default(),
-            changes: Changes::default(),
+            cache: Arc::default(),
+            changes: Arc::default(),
             advisory: Arc::default(),
+            listeners: Arc::default(),
+            temporary: Arc::default(),
         }
+    }
+
+    /// Returns the engine for the session of a number, which has temporary objects of its own.
+    pub(crate) fn for_session(&self, session: u64) -> Engine {
+        let temporary = Arc::new(Temporary::new(session, &self.memory));
+        Engine {
+            name: self.name.clone(),
+            shared: self.shared.clone(),
+            database: Arc::new(Beside::new(self.shared.clone(), temporary.clone())),
+            server_info: self.server_info.clone(),
+            sessions: self.sessions.clone(),
+            memory: self.memory.clone(),
+            cache: self.cache.clone(),
+            changes: self.changes.clone(),
+            advisory: self.advisory.clone(),
+            listeners: self.listeners.clone(),
+            temporary,
+        }
+    }
+
+    /// Returns the temporary objects of its session.
+    pub(crate) fn temporary(&self) -> &Arc<Temporary> {
+        &self.temporary
+    }
+
+    /// Begins the transaction of its session. One that was not decided is rolled back.
+    pub(crate) async fn begin(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
+        let shared = self.shared.begin(how).await?;
+        Ok(Box::new(Overlay::begin(shared, &self.temporary)))
     }
 
     /// Sets the server information, about other databases and sessions.
@@ -92,6 +131,16 @@ impl Engine {
     /// while.
     pub async fn keep_locks(&self, now: Duration) -> Result<(), SqlError> {
         self.advisory.keep(self, now).await
+    }
+
+    /// True if old notifications are to be erased now, by a clock that only goes forward.
+    pub fn has_due_notifications(&self, now: Duration) -> bool {
+        self.listeners.is_due(now)
+    }
+
+    /// Erases notifications that every process has had the time to read.
+    pub async fn erase_notifications(&self, now: Duration) -> Result<(), SqlError> {
+        self.listeners.erase(self, now).await
     }
 
     /// Returns the database.

@@ -1,5 +1,7 @@
 //! The error of a statement: PostgreSQL's SQLSTATE and words.
 
+use crate::catalog::Table;
+use crate::system;
 use meridian_txn::{Conflict, Failure};
 use std::fmt;
 
@@ -16,8 +18,29 @@ pub struct SqlError {
     pub hint: Option<String>,
     /// The position in the statement's text, in characters counted from 1.
     pub position: Option<usize>,
+    /// The fields that programs read instead of the message.
+    pub fields: Option<Box<ErrorFields>>,
     /// The reason of an abort, until it is rendered as the detail.
     pub(crate) conflict: Option<Box<Conflict>>,
+}
+
+/// The names that an error is about, as fields of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorFields {
+    /// The schema of the table or type.
+    pub schema: Option<String>,
+    /// The table.
+    pub table: Option<String>,
+    /// The column of the table.
+    pub column: Option<String>,
+    /// The type.
+    pub data_type: Option<String>,
+    /// The constraint: of the table or type, or a unique index.
+    pub constraint: Option<String>,
+    /// The function of PostgreSQL that reports the error, where clients decide by it.
+    pub routine: Option<&'static str>,
+    /// The id of the schema, while its name has to be looked up.
+    pub(crate) schema_id: Option<u32>,
 }
 
 /// The SQLSTATEs of this crate.
@@ -27,6 +50,7 @@ pub mod state {
     pub const PROTOCOL_VIOLATION: &str = "08P01";
     pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
     pub const CARDINALITY_VIOLATION: &str = "21000";
+    pub const NAME_TOO_LONG: &str = "42622";
     pub const STRING_TOO_LONG: &str = "22001";
     pub const OUT_OF_RANGE: &str = "22003";
     pub const NULL_NOT_ALLOWED: &str = "22004";
@@ -115,6 +139,7 @@ impl SqlError {
             detail: None,
             hint: None,
             position: None,
+            fields: None,
             conflict: None,
         }
     }
@@ -128,6 +153,41 @@ impl SqlError {
     /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    fn fields(&mut self) -> &mut ErrorFields {
+        self.fields.get_or_insert_default()
+    }
+
+    /// Names the table that it is about.
+    pub(crate) fn of_table(mut self, table: &Table) -> Self {
+        let fields = self.fields();
+        fields.table = Some(table.name.clone());
+        match table.schema {
+            system::PUBLIC => fields.schema = Some("public".into()),
+            other => fields.schema_id = Some(other),
+        }
+        self
+    }
+
+    /// Names the column of a table that it is about.
+    pub(crate) fn of_column(self, table: &Table, column: &str) -> Self {
+        let mut error = self.of_table(table);
+        error.fields().column = Some(column.to_owned());
+        error
+    }
+
+    /// Names the constraint of a table that it is about.
+    pub(crate) fn of_constraint(self, table: &Table, constraint: &str) -> Self {
+        let mut error = self.of_table(table);
+        error.fields().constraint = Some(constraint.to_owned());
+        error
+    }
+
+    /// Names the function of PostgreSQL that reports it.
+    pub(crate) fn of_routine(mut self, routine: &'static str) -> Self {
+        self.fields().routine = Some(routine);
         self
     }
 
@@ -186,6 +246,9 @@ impl From<Failure> for SqlError {
                 "Write in several transactions; COPY into a table that the same transaction created or truncated has no limit.",
             )
             }
+            Failure::OutOfMemory { .. } => SqlError::new(state::OUT_OF_MEMORY, "out of memory")
+                .detail(text)
+                .hint("Keep less in temporary tables, or start the server with a larger --query-memory."),
             Failure::DiskFull => SqlError::new(state::DISK_FULL, text).hint("Free some space; reads go on meanwhile."),
             Failure::LockTimeout | Failure::Locked => SqlError::new(state::LOCK_NOT_AVAILABLE, text),
             Failure::Refused(_) => SqlError::new(state::NOT_IN_STATE, text),

@@ -13,16 +13,19 @@ use crate::error::{SqlError, state};
 use crate::function::{self, Function, Volatility};
 use crate::interrupt;
 use crate::logical::Subquery;
+use crate::made::Made;
 use crate::memory::{self, Held, QueryMemory};
+use crate::notify::Notifications;
 use crate::number;
 use crate::sequence::Sequences;
 use crate::settings::Settings;
 use crate::system::{Catalog, Opened, ServerInfo, Sessions};
+use crate::temporary::Temporary;
 use crate::turn::Clock;
 use crate::types::Type;
 use meridian_clock::Timestamp;
 use std::cmp::Ordering;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The context of an expression besides its row.
 pub(crate) struct Scope<'a> {
@@ -70,7 +73,7 @@ pub struct Facts {
     /// The guarantees of the database.
     pub(crate) guarantees: Guarantees,
     /// The session's settings.
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     /// The session's causal token: the greatest timestamp that it was told.
     pub(crate) token: Timestamp,
     /// The clock by which long statements let others run.
@@ -81,23 +84,66 @@ pub struct Facts {
     pub(crate) sequences: Arc<Sequences>,
     /// The advisory locks that the session holds.
     pub(crate) advisory: Arc<advisory::Holds>,
+    /// The calls of the running statement that its replay does not make again.
+    pub(crate) made: Arc<Made>,
+    /// The notifications of the session.
+    pub(crate) notifications: Arc<Notifications>,
+    /// The temporary objects of the session.
+    pub(crate) temporary: Arc<Temporary>,
     /// The warnings of the functions of the running statement.
-    pub(crate) warnings: Arc<Mutex<Vec<SqlError>>>,
+    pub(crate) warnings: Arc<Mutex<Warnings>>,
     /// The database; `None` where expressions are evaluated without one.
     pub(crate) engine: Option<Arc<Engine>>,
     /// The prepared statements and cursors of the session, if the statement reads them.
     pub(crate) opened: Arc<Opened>,
 }
 
+/// The most warnings of a statement that its client gets.
+const MOST_WARNINGS: u64 = 1000;
+
+/// The warnings of a statement.
+#[derive(Default)]
+pub(crate) struct Warnings {
+    count: u64,
+    /// Those of the first that the client has not got yet.
+    waiting: Vec<SqlError>,
+}
+
 impl Facts {
-    /// Warns the client.
-    pub(crate) fn warn(&self, warning: SqlError) {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    fn warnings(&self) -> MutexGuard<'_, Warnings> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the warnings of the statement that ran last.
-    pub(crate) fn take_warnings(&self) -> Vec<SqlError> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Warns the client.
+    pub(crate) fn warn(&self, warning: SqlError) {
+        let mut warnings = self.warnings();
+        if warnings.count < MOST_WARNINGS {
+            warnings.waiting.push(warning);
+        }
+        warnings.count += 1;
+    }
+
+    /// Begins an attempt of a statement, which has warned of nothing yet.
+    pub(crate) fn forget_warnings(&self) {
+        *self.warnings() = Warnings::default();
+    }
+
+    /// Takes the warnings of the running statement since the last call; at its end, also how many
+    /// are left out.
+    pub(crate) fn take_warnings(&self, is_done: bool) -> Vec<SqlError> {
+        let mut warnings = self.warnings();
+        let mut all = std::mem::take(&mut warnings.waiting);
+        if is_done && warnings.count > MOST_WARNINGS {
+            let count = warnings.count - MOST_WARNINGS;
+            all.push(SqlError::new("01000", format!("{count} more warnings are left out")));
+        }
+        all
+    }
+
+    /// Returns the settings, to change them.
+    pub(crate) fn settings_mut(&mut self) -> &mut Settings {
+        // Steps of the transaction that is open may have them as they were.
+        Arc::make_mut(&mut self.settings)
     }
 
     /// Returns an empty reservation of the memory that queries share.
@@ -107,7 +153,14 @@ impl Facts {
 
     /// Returns the schemas in which the session looks for names that have none.
     pub(crate) fn search_path(&self) -> SearchPath {
-        SearchPath::of(self.settings.get("search_path").unwrap_or_default(), &self.user)
+        let setting = self.settings.get("search_path").unwrap_or_default();
+        SearchPath::of(setting, &self.user, self.temporary.generation())
+    }
+
+    /// True if a search path is that of the session, and its temporary objects are what they were.
+    pub(crate) fn is_search_path(&self, path: &SearchPath) -> bool {
+        let setting = self.settings.get("search_path").unwrap_or_default();
+        path.is_of(setting) && path.generation() == self.temporary.generation()
     }
 
     /// Returns the session's time zone.

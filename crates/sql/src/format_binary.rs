@@ -1,13 +1,14 @@
 //! PostgreSQL's binary format of values.
 
 use crate::array::{Array, Dimension, MOST_DIMENSIONS};
-use crate::datetime;
+use crate::bits::{self, Bits};
+use crate::datetime::{self, ZonedTime};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
 use crate::network::Network;
 use crate::numeric::Numeric;
-use crate::types::Type;
+use crate::types::{NAME_LENGTH, Type};
 use bytes::Bytes;
 
 const JSONB_VERSION: u8 = 1;
@@ -27,8 +28,13 @@ impl Datum {
             Datum::Int2(n) => out.extend(n.to_be_bytes()),
             Datum::Int4(n) => out.extend(n.to_be_bytes()),
             Datum::Int8(n) => out.extend(n.to_be_bytes()),
+            Datum::Float4(x) => out.extend(x.to_be_bytes()),
             Datum::Float8(x) => out.extend(x.to_be_bytes()),
             Datum::Numeric(n) => n.write_binary(out),
+            // An empty text is the byte 0.
+            Datum::Text(text) if ty == Type::ByteChar => {
+                out.push(text.as_bytes().first().copied().unwrap_or(0));
+            }
             Datum::Text(text) => {
                 out.extend(text.as_bytes());
                 if let Type::Char(n) = ty {
@@ -61,7 +67,16 @@ impl Datum {
                 out.extend(self.to_text(ty).unwrap_or_default().as_bytes());
             }
             Datum::Array(array) => write_array(array, ty, out),
-            Datum::Object(oid, _) => out.extend(oid.to_be_bytes()),
+            // The zone is given in seconds to the west.
+            Datum::TimeTz(ZonedTime { micros, east_s }) => {
+                out.extend(micros.to_be_bytes());
+                out.extend((-east_s).to_be_bytes());
+            }
+            Datum::Bits(bits) => {
+                out.extend(bits.length().to_be_bytes());
+                out.extend(bits.bytes());
+            }
+            Datum::Oid(oid) | Datum::Object(oid, _) => out.extend(oid.to_be_bytes()),
             Datum::Enum(value) => out.extend(value.label().as_bytes()),
         }
         true
@@ -79,16 +94,31 @@ impl Datum {
             })
         };
         Ok(match ty {
+            Type::Rounded(rounded) => Datum::from_binary(rounded.plain(), bytes)?,
             Type::Bool => Datum::Bool(fixed::<1>(ty, bytes)?[0] != 0),
             Type::Int2 => Datum::Int2(i16::from_be_bytes(fixed(ty, bytes)?)),
             Type::Int4 => Datum::Int4(i32::from_be_bytes(fixed(ty, bytes)?)),
             Type::Int8 => Datum::Int8(i64::from_be_bytes(fixed(ty, bytes)?)),
-            Type::Float8 if bytes.len() == 4 => {
-                Datum::Float8(f32::from_be_bytes(fixed(ty, bytes)?).into())
-            }
+            Type::Float4 => Datum::Float4(f32::from_be_bytes(fixed(ty, bytes)?)),
             Type::Float8 => Datum::Float8(f64::from_be_bytes(fixed(ty, bytes)?)),
             Type::Numeric(_) => Datum::Numeric(Numeric::from_binary(bytes)?),
             Type::Text | Type::Varchar(_) => Datum::text(text(bytes)?),
+            Type::Name if bytes.len() > NAME_LENGTH => {
+                let message = "identifier too long";
+                let detail =
+                    format!("Identifier must be less than {} characters.", NAME_LENGTH + 1);
+                return Err(SqlError::new(state::NAME_TOO_LONG, message).detail(detail));
+            }
+            Type::Name => Datum::text(text(bytes)?),
+            Type::ByteChar => match fixed::<1>(ty, bytes)? {
+                [0] => Datum::text(""),
+                _ => Datum::from_text(ty, text(bytes)?)?,
+            },
+            Type::Internal(_) => {
+                let what = format!("input of a value of type {ty}");
+                return Err(SqlError::unsupported(what));
+            }
+            Type::Oid | Type::Xid => Datum::Oid(u32::from_be_bytes(fixed(ty, bytes)?)),
             Type::Char(_) => Datum::text(text(bytes)?.trim_end_matches(' ')),
             Type::Inet | Type::Cidr => {
                 let network = Network::from_binary(bytes, ty == Type::Cidr);
@@ -121,11 +151,36 @@ impl Datum {
                 let is_known = (0..=datetime::DAY_US).contains(&us);
                 Datum::Time(is_known.then_some(us).ok_or_else(datetime::time_overflow)?)
             }
+            Type::TimeTz => {
+                let (us, west_s) = bytes.split_at_checked(8).ok_or_else(|| incorrect(ty))?;
+                let us = i64::from_be_bytes(fixed(ty, us)?);
+                if !(0..=datetime::DAY_US).contains(&us) {
+                    return Err(datetime::time_overflow());
+                }
+                let east_s = i32::from_be_bytes(fixed(ty, west_s)?).checked_neg();
+                let time = east_s.and_then(|east_s| ZonedTime::of(us, east_s));
+                Datum::TimeTz(
+                    time.ok_or_else(|| {
+                        SqlError::new("22009", "time zone displacement out of range")
+                    })?,
+                )
+            }
+            Type::Bit(_) | Type::Varbit(_) => {
+                let (length, bytes) = bytes.split_first_chunk().ok_or_else(|| incorrect(ty))?;
+                let length = u32::from_be_bytes(*length);
+                if length > bits::MOST_BITS || bytes.len() != bits::bytes_of(length) {
+                    let message = "invalid length in external bit string";
+                    return Err(SqlError::new(state::BAD_BINARY, message));
+                }
+                Datum::Bits(Bits::of_bytes(length, bytes).ok_or_else(|| incorrect(ty))?)
+            }
             Type::Timestamp => Datum::Timestamp(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),
             Type::TimestampTz => Datum::TimestampTz(micros(i64::from_be_bytes(fixed(ty, bytes)?))?),
             Type::Array(element) => Datum::Array(read_array(element.ty(), bytes)?.into()),
             Type::Void => Datum::text(""),
-            Type::Int2Vector => Datum::Array(read_array(Type::Int2, bytes)?.into()),
+            Type::Int2Vector | Type::OidVector => {
+                Datum::Array(read_array(ty.element().unwrap_or(ty), bytes)?.into())
+            }
             Type::Object(_) => {
                 let oid = u32::from_be_bytes(fixed(ty, bytes)?);
                 Datum::Object(oid, oid.to_string().into())

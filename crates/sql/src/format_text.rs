@@ -1,6 +1,7 @@
 //! PostgreSQL's text format of values.
 
 use crate::array::{Array, Dimension};
+use crate::bits::Bits;
 use crate::datetime::{self, Local, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -10,9 +11,9 @@ use crate::network::Network;
 use crate::number;
 use crate::numeric::Numeric;
 use crate::record;
-use crate::types::Type;
+use crate::types::{NAME_LENGTH, Type};
 use bytes::Bytes;
-use std::fmt::Write;
+use std::fmt::{Display, LowerExp, Write};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -37,7 +38,8 @@ impl Datum {
             Datum::Int2(n) => _ = write!(out, "{n}"),
             Datum::Int4(n) => _ = write!(out, "{n}"),
             Datum::Int8(n) => _ = write!(out, "{n}"),
-            Datum::Float8(x) => write_float(*x, out),
+            Datum::Float4(x) => write_float(*x, x.is_nan(), 6, out),
+            Datum::Float8(x) => write_float(*x, x.is_nan(), 15, out),
             Datum::Numeric(n) => _ = write!(out, "{n}"),
             Datum::Text(text) => {
                 out.push_str(text);
@@ -58,18 +60,21 @@ impl Datum {
             Datum::Uuid(id) => _ = write!(out, "{id}"),
             Datum::Date(days) => datetime::date_to_text(*days, out),
             Datum::Time(us) => datetime::time_to_text(*us, out),
+            Datum::TimeTz(time) => time.write_text(out),
             Datum::Timestamp(us) => datetime::timestamp_to_text(*us, None, out),
             Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, Some(zone), out),
             Datum::Interval(interval) => _ = write!(out, "{interval}"),
             Datum::Network(network) => _ = write!(out, "{network}"),
             Datum::Json(text) => out.push_str(text),
             Datum::Jsonb(value) => json::write_text(value.root().events(), out),
-            Datum::Array(array) if ty == Type::Int2Vector => {
+            Datum::Array(array) if matches!(ty, Type::Int2Vector | Type::OidVector) => {
                 let values = array.values().iter().filter_map(Datum::as_i64);
                 let values: Vec<_> = values.map(|value| value.to_string()).collect();
                 out.push_str(&values.join(" "));
             }
             Datum::Array(array) => array.write_text(zone, out),
+            Datum::Bits(bits) => _ = write!(out, "{bits}"),
+            Datum::Oid(oid) => _ = write!(out, "{oid}"),
             Datum::Object(_, name) => out.push_str(name),
             Datum::Enum(value) => out.push_str(value.label()),
         }
@@ -108,19 +113,24 @@ impl Datum {
             Type::Int2 => Datum::Int2(integer(i16::MIN.into(), i16::MAX.into())? as i16),
             Type::Int4 => Datum::Int4(integer(i32::MIN.into(), i32::MAX.into())? as i32),
             Type::Int8 => Datum::Int8(integer(i64::MIN, i64::MAX)?),
+            Type::Float4 => {
+                let x = f32::from_str(trimmed).map_err(|_| bad())?;
+                check_float(x.is_infinite(), x == 0.0, trimmed, ty)?;
+                Datum::Float4(x)
+            }
             Type::Float8 => {
                 let x = f64::from_str(trimmed).map_err(|_| bad())?;
-                let vanishes = x == 0.0 && !number::is_written_zero(trimmed);
-                if vanishes || (x.is_infinite() && trimmed.bytes().any(|b| b.is_ascii_digit())) {
-                    return Err(SqlError::new(
-                        state::OUT_OF_RANGE,
-                        format!("\"{text}\" is out of range for type double precision"),
-                    ));
-                }
+                check_float(x.is_infinite(), x == 0.0, trimmed, ty)?;
                 Datum::Float8(x)
             }
             Type::Numeric(_) => Datum::Numeric(Numeric::from_text(text)?),
             Type::Text | Type::Varchar(_) => Datum::text(text),
+            Type::Internal(_) => {
+                let message = format!("cannot accept a value of type {ty}");
+                return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+            }
+            Type::Name => Datum::text(within(text, NAME_LENGTH)),
+            Type::ByteChar => Datum::text(byte_of(text)?),
             Type::Record | Type::Records => {
                 let what = format!("input of a value of type {ty}");
                 return Err(SqlError::unsupported(what));
@@ -130,11 +140,16 @@ impl Datum {
             Type::Uuid => Datum::Uuid(uuid::Uuid::try_parse(trimmed).map_err(|_| bad())?),
             Type::Date => Datum::Date(datetime::date_from_text(text, local)?),
             Type::Time => Datum::Time(datetime::time_from_text(text, local)?),
+            Type::TimeTz => Datum::TimeTz(datetime::zoned_time_from_text(text, local)?),
             Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false, local)?),
             Type::TimestampTz => {
                 Datum::TimestampTz(datetime::timestamp_from_text(text, true, local)?)
             }
             Type::Interval => Datum::Interval(Interval::from_text(text)?),
+            Type::Rounded(rounded) => match rounded.fields() {
+                None => Datum::from_text_in(rounded.plain(), text, local)?,
+                fields => Datum::Interval(Interval::from_text_of(text, fields)?),
+            },
             Type::Inet | Type::Cidr => Datum::Network(Network::from_text(text, ty == Type::Cidr)?),
             Type::Json => {
                 json::check(text)?;
@@ -142,13 +157,20 @@ impl Datum {
             }
             Type::Jsonb => Datum::Jsonb(Jsonb::from_text(text)?),
             Type::Void => Datum::text(""),
-            Type::Int2Vector => {
+            Type::Int2Vector | Type::OidVector => {
+                let element = ty.element().unwrap_or(ty);
                 let values = trimmed.split_ascii_whitespace();
-                let values = values.map(|part| Datum::from_text(Type::Int2, part));
+                let values = values.map(|part| Datum::from_text(element, part));
                 let values: Vec<_> = values.collect::<Result<_, _>>()?;
                 let dimension = Dimension { lower: 0, length: values.len() };
-                Datum::Array(Array::with(Type::Int2, vec![dimension], values)?.into())
+                Datum::Array(Array::with(element, vec![dimension], values)?.into())
             }
+            Type::Bit(_) | Type::Varbit(_) => Datum::Bits(Bits::from_text(text)?),
+            // A negative number has the bits of a large one.
+            Type::Oid | Type::Xid => match integer(i32::MIN.into(), u32::MAX.into())? {
+                n @ ..0 => Datum::Oid(n as i32 as u32),
+                n => Datum::Oid(n as u32),
+            },
             // The names of objects are not known here.
             Type::Object(_) => {
                 Datum::Object(trimmed.parse().map_err(|_| bad())?, Arc::from(trimmed))
@@ -168,19 +190,47 @@ fn out_of_range_text(text: &str, ty: Type) -> SqlError {
     )
 }
 
-/// Writes the shortest digits that read back as the same float, with an exponent where PostgreSQL
-/// writes one.
-fn write_float(x: f64, out: &mut String) {
-    if x.is_nan() {
+/// Fails with 22003 for a float that its digits do not give: they are too large, or too small.
+fn check_float(is_infinite: bool, is_zero: bool, text: &str, ty: Type) -> Result<(), SqlError> {
+    let vanishes = is_zero && !number::is_written_zero(text);
+    if vanishes || (is_infinite && text.bytes().any(|b| b.is_ascii_digit())) {
+        let message = format!("\"{text}\" is out of range for type {}", ty.name());
+        return Err(SqlError::new(state::OUT_OF_RANGE, message));
+    }
+    Ok(())
+}
+
+/// Returns the characters of a text that are within a number of bytes.
+pub(crate) fn within(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Returns the first character of a text, as a `"char"` has it. Fails with 0A000 for one of more
+/// bytes than one, half of which would be no text.
+fn byte_of(text: &str) -> Result<&str, SqlError> {
+    match text.chars().next() {
+        Some(first) if !first.is_ascii() => {
+            Err(SqlError::unsupported("a value of type \"char\" that is not ASCII"))
+        }
+        first => Ok(&text[..first.map_or(0, char::len_utf8)]),
+    }
+}
+
+/// Writes the shortest digits that read back as the same float, with an exponent for numbers of
+/// more digits than its type surely holds, and for small ones.
+fn write_float<F: LowerExp + Display>(x: F, is_nan: bool, digits_of_type: i32, out: &mut String) {
+    if is_nan {
         return out.push_str("NaN");
     }
-    if x.is_infinite() {
-        return out.push_str(if x > 0.0 { "Infinity" } else { "-Infinity" });
-    }
     let scientific = format!("{x:e}");
+    match scientific.as_str() {
+        "inf" => return out.push_str("Infinity"),
+        "-inf" => return out.push_str("-Infinity"),
+        _ => {}
+    }
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if x == 0.0 || (-4..15).contains(&exponent) {
+    if (-4..digits_of_type).contains(&exponent) {
         _ = write!(out, "{x}");
     } else {
         _ = write!(out, "{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());

@@ -57,6 +57,10 @@ pub struct Index {
     /// these apart.
     #[n(8)]
     pub(crate) constraint: Option<bool>,
+    /// True if NULLs are equal to each other where it is unique: NULLS NOT DISTINCT.
+    #[n(9)]
+    #[cbor(default)]
+    pub(crate) nulls_not_distinct: bool,
     #[cbor(skip)]
     bound: Bound,
 }
@@ -79,6 +83,11 @@ pub struct IndexPart {
     /// True if the largest value comes first.
     #[n(1)]
     pub descending: bool,
+    /// True if NULLs were asked for at the other end than keys have them, where they are the
+    /// largest values. It is shown; the index gives no rows in that order.
+    #[n(2)]
+    #[cbor(default)]
+    pub nulls_reversed: bool,
 }
 
 /// The entry that an index has of a row.
@@ -95,7 +104,12 @@ impl IndexPart {
     pub const EXPRESSIONS: u32 = 1 << 31;
     /// A part that is none: releases that know no predicates and no included columns refuse it, and
     /// with it the table, whose entries they would write wrongly.
-    const MARK: IndexPart = IndexPart { column: u32::MAX, descending: false };
+    const MARK: IndexPart = IndexPart::ascending(u32::MAX);
+
+    /// A column, by number, whose smallest value comes first.
+    pub const fn ascending(column: u32) -> IndexPart {
+        IndexPart { column, descending: false, nulls_reversed: false }
+    }
 
     /// Returns the number of its column; `None` for an expression.
     pub fn column(self) -> Option<usize> {
@@ -120,8 +134,15 @@ impl Index {
             expressions: Vec::new(),
             predicate: None,
             constraint: Some(false),
+            nulls_not_distinct: false,
             bound: Bound::default(),
         }
+    }
+
+    /// Creates the index of a UNIQUE constraint, without id and name.
+    pub(crate) fn of_unique(columns: Vec<IndexPart>, nulls_not_distinct: bool) -> Index {
+        let index = Index::new(0, String::new(), columns, true);
+        Index { constraint: Some(true), nulls_not_distinct, ..index }
     }
 
     /// True if it is that of a UNIQUE constraint.
@@ -166,7 +187,7 @@ impl Index {
 
     /// Makes earlier releases refuse it, if they would not understand it.
     pub(crate) fn mark(&mut self) {
-        if self.predicate.is_some() || !self.included.is_empty() {
+        if self.predicate.is_some() || !self.included.is_empty() || self.nulls_not_distinct {
             self.columns.push(IndexPart::MARK);
         }
     }
@@ -299,7 +320,7 @@ impl Index {
             nulls |= datum.is_null();
             key::write(datum, part.descending, &mut key);
         }
-        let unique = self.unique && !nulls;
+        let unique = self.unique && (self.nulls_not_distinct || !nulls);
         if !unique {
             key.extend(row_key);
         }
@@ -408,10 +429,12 @@ pub(crate) fn type_of(expr: &Expr, table: &Table) -> Option<Type> {
 /// is converted as its type is.
 fn may_change(function: &Function, args: &[Expr], table: &Table) -> bool {
     let is_fixed = |ty: Type| {
+        let ty = ty.plain();
         ty.is_number()
             || ty.is_text()
             || matches!(ty, Type::Bool | Type::Uuid | Type::Bytea | Type::Json | Type::Jsonb)
-            || matches!(ty, Type::Time | Type::Inet | Type::Cidr)
+            || matches!(ty, Type::Time | Type::TimeTz | Type::Inet | Type::Cidr)
+            || matches!(ty, Type::Oid | Type::ByteChar | Type::Bit(_) | Type::Varbit(_))
     };
     let varies = |(param, arg): (&Param, &Expr)| {
         *param == Param::NonArray && !type_of(arg, table).is_some_and(is_fixed)

@@ -9,7 +9,7 @@
 //!   boolean   08 or 09
 //!   integer   20 + length of the magnitude (1F - length when negative), then its bytes;
 //!             days, microseconds and object ids, too
-//!   float     30 + 8 bytes, flipped so that they compare like the numbers
+//!   float     30 + 8 bytes, flipped so that they compare like the numbers, of both widths
 //!   numeric   31 to 38 + digits (see `numeric::key`), perhaps FF and more digits
 //!   text      40 + bytes, 00 escaped as 00 FF, ended by 00 01 (bytea: 42)
 //!   uuid      44 + 16 bytes
@@ -19,10 +19,14 @@
 //!   inet      4E (IPv6: 50) + bytes of the network, length of its prefix, bytes of the address
 //!   array     48 + (01 and the element) for each element, 00, the number of dimensions,
 //!             their lengths, their lower bounds
+//!   timetz    52 + 8 bytes of the microseconds in UTC, 4 of the seconds to the west
+//!   bit       54 + bytes, escaped and ended as those of a text, the number of bits in the last
 //!   NULL      F0
 //! ```
 
 use crate::array::Array;
+use crate::bits::{Bits, bytes_of};
+use crate::datetime::ZonedTime;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
@@ -46,6 +50,10 @@ const JSONB: u8 = 0x4A;
 const ENUM: u8 = 0x4C;
 const INET_4: u8 = 0x4E;
 const INET_6: u8 = 0x50;
+const TIMETZ: u8 = 0x52;
+/// The bytes of a time with a zone.
+const TIMETZ_BYTES: usize = 12;
+const BITS: u8 = 0x54;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -60,10 +68,8 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
         Datum::Int8(n) | Datum::Time(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
             write_integer(*n, out)
         }
-        Datum::Float8(x) => {
-            out.push(FLOAT);
-            out.extend(float_bits(*x).to_be_bytes());
-        }
+        Datum::Float4(x) => write_float((*x).into(), out),
+        Datum::Float8(x) => write_float(*x, out),
         Datum::Text(text) => {
             out.push(TEXT);
             write_escaped(text.as_bytes(), out);
@@ -91,7 +97,17 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             write_escaped(text.as_bytes(), out);
         }
         Datum::Array(array) => write_array(array, out),
-        Datum::Object(oid, _) => write_integer((*oid).into(), out),
+        Datum::Oid(oid) | Datum::Object(oid, _) => write_integer((*oid).into(), out),
+        Datum::TimeTz(time) => {
+            out.push(TIMETZ);
+            out.extend((time.utc_us() ^ i64::MIN).to_be_bytes());
+            out.extend((-time.east_s ^ i32::MIN).to_be_bytes());
+        }
+        Datum::Bits(bits) => {
+            out.push(BITS);
+            write_escaped(bits.bytes(), out);
+            out.push((bits.length() + 7) as u8 % 8);
+        }
         Datum::Enum(value) => {
             out.push(ENUM);
             write_escaped(value.place(), out);
@@ -108,6 +124,11 @@ fn write_integer(n: i64, out: &mut Vec<u8>) {
     let length = 8 - magnitude.leading_zeros() as usize / 8;
     out.push(if n < 0 { INTEGER_ZERO - 1 - length as u8 } else { INTEGER_ZERO + length as u8 });
     out.extend(&n.to_be_bytes()[8 - length..]);
+}
+
+fn write_float(x: f64, out: &mut Vec<u8>) {
+    out.push(FLOAT);
+    out.extend(float_bits(x).to_be_bytes());
 }
 
 /// Returns IEEE bits in an order that compares like numbers; NaN is largest, -0 is 0.
@@ -153,7 +174,15 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 /// True if a key of this type determines the whole value. A number's scale, the sign of a zero,
 /// and an interval's parts are lost; arrays and `jsonb` are stored a second time.
 pub(crate) const fn is_exact(ty: Type) -> bool {
-    !matches!(ty, Type::Numeric(_) | Type::Float8 | Type::Interval | Type::Array(_) | Type::Jsonb)
+    !matches!(
+        ty.plain(),
+        Type::Numeric(_)
+            | Type::Float4
+            | Type::Float8
+            | Type::Interval
+            | Type::Array(_)
+            | Type::Jsonb
+    )
 }
 
 /// Decodes keys, value by value.
@@ -225,6 +254,11 @@ impl<'a> Reader<'a> {
             INET_4 => 4 + 1 + 4,
             INET_6 => 16 + 1 + 16,
             INTERVAL => INTERVAL_BYTES,
+            TIMETZ => TIMETZ_BYTES,
+            BITS => {
+                self.escaped(invert)?;
+                1
+            }
             TEXT | BYTES | JSONB | ENUM => {
                 self.escaped(invert)?;
                 0
@@ -257,7 +291,7 @@ impl<'a> Reader<'a> {
             (NULL, _) => Datum::Null,
             (TRUE, Type::Bool) => Datum::Bool(true),
             (FALSE, Type::Bool) => Datum::Bool(false),
-            (TEXT, Type::Text | Type::Varchar(_) | Type::Char(_)) => {
+            (TEXT, ty) if ty.is_text() || ty == Type::ByteChar => {
                 Datum::text(String::from_utf8(self.escaped(invert)?).map_err(|_| wrong())?)
             }
             (tag @ (INET_4 | INET_6), Type::Inet | Type::Cidr) => {
@@ -273,14 +307,31 @@ impl<'a> Reader<'a> {
             (ENUM, Type::Enum(ty)) => Datum::Enum(ty.placed(&self.escaped(invert)?)?),
             (BYTES, Type::Bytea) => Datum::Bytes(Bytes::from(self.escaped(invert)?)),
             (UUID, Type::Uuid) => Datum::Uuid(uuid::Uuid::from_bytes(self.take(16, invert, 0)?)),
+            (TIMETZ, Type::TimeTz) => {
+                let utc_us = i64::from_be_bytes(self.take(8, invert, 0)?) ^ i64::MIN;
+                let west_s = i32::from_be_bytes(self.take(4, invert, 0)?) ^ i32::MIN;
+                let time = west_s.checked_neg().and_then(|east_s| {
+                    let east_us = i64::from(east_s) * 1_000_000;
+                    ZonedTime::of(utc_us.checked_add(east_us)?, east_s)
+                });
+                Datum::TimeTz(time.ok_or_else(wrong)?)
+            }
+            (BITS, Type::Bit(_) | Type::Varbit(_)) => {
+                let bytes = self.escaped(invert)?;
+                let unused = 7 - u32::from(self.byte(invert)? & 7);
+                let length = (bytes.len() as u32 * 8).saturating_sub(unused);
+                let bits = Bits::of_bytes(length, &bytes);
+                Datum::Bits(bits.filter(|_| bytes_of(length) == bytes.len()).ok_or_else(wrong)?)
+            }
             (tag, _) if (INTEGER_ZERO - 9..=INTEGER_ZERO + 8).contains(&tag) => {
                 let fill = if tag < INTEGER_ZERO { 0xFF } else { 0 };
                 let n = i64::from_be_bytes(self.take(integer_length(tag), invert, fill)?);
-                match ty {
+                match ty.plain() {
                     Type::Int2 => Datum::Int2(n.try_into().map_err(|_| wrong())?),
                     Type::Int4 => Datum::Int4(n.try_into().map_err(|_| wrong())?),
                     Type::Date => Datum::Date(n.try_into().map_err(|_| wrong())?),
                     Type::Int8 => Datum::Int8(n),
+                    Type::Oid | Type::Xid => Datum::Oid(n.try_into().map_err(|_| wrong())?),
                     Type::Time => Datum::Time(n),
                     Type::Timestamp => Datum::Timestamp(n),
                     Type::TimestampTz => Datum::TimestampTz(n),

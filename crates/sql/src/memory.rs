@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The size of a reservation, so that few queries access the shared counter.
 const STEP_BYTES: usize = 64 << 10;
 
-/// The memory limit of all queries of a process: joins, sorts, groups, rows that are written back.
+/// The memory limit of all queries of a process: joins, sorts, groups, rows that are written back,
+/// and rows of temporary tables.
 #[derive(Debug)]
 pub struct QueryMemory {
     limit_bytes: usize,
@@ -90,6 +91,26 @@ impl Held {
         Ok(())
     }
 
+    /// Returns the limit that queries share, in bytes.
+    pub(crate) fn limit_bytes(&self) -> usize {
+        self.memory.limit_bytes()
+    }
+
+    /// Takes memory, regardless of the limit.
+    pub(crate) fn retake(&mut self, bytes: usize) {
+        self.used += bytes;
+        let more = self.used.saturating_sub(self.reserved);
+        self.memory.take(more);
+        self.reserved += more;
+    }
+
+    /// Gives back most of what is reserved and not in use.
+    pub(crate) fn trim(&mut self) {
+        let spare = self.reserved.saturating_sub(self.used + STEP_BYTES);
+        self.memory.give_back(spare);
+        self.reserved -= spare;
+    }
+
     /// Returns the memory that it takes up.
     pub(crate) fn used(&self) -> usize {
         self.used
@@ -117,6 +138,7 @@ pub(crate) fn behind(datum: &Datum) -> usize {
     match datum {
         Datum::Text(text) => text.len() + 32,
         Datum::Bytes(bytes) => bytes.len() + 32,
+        Datum::Bits(bits) => bits.bytes().len() + 32,
         Datum::Json(text) => text.len() + 32,
         Datum::Jsonb(value) => value.as_bytes().len() + 32,
         Datum::Object(_, name) => name.len() + 32,

@@ -1,8 +1,10 @@
 //! Converts names of the syntax tree to names of the catalog, and places to positions in a
 //! statement's text.
 
+use crate::bits::MOST_BITS;
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
+use crate::interval::Fields;
 use crate::system;
 use crate::types::{Object, Type};
 use sqlparser::ast::{self, DataType, Spanned};
@@ -182,8 +184,6 @@ pub(crate) fn unnamed(args: &[ast::FunctionArg]) -> Result<Vec<&ast::Expr>, SqlE
 /// True if a type of the database would be hidden by one of PostgreSQL's.
 pub(crate) fn is_known_type(name: &str) -> bool {
     system::type_named(name).is_some()
-        || Object::named(name).is_some()
-        || matches!(name, "xid" | "cid")
 }
 
 /// Returns the name of a type that the database may have, as [`relation`] does; `None` for the
@@ -212,10 +212,25 @@ pub(crate) fn is_enum(ty: &DataType, of: Enum) -> bool {
     })
 }
 
+/// Returns a type of times with some digits of the seconds' fraction: six at most.
+fn with_digits(ty: Type, digits: Option<u64>) -> Type {
+    let modifier = digits.map_or(-1, |digits| digits.min(6) as i32);
+    Type::with_modifier(ty.oid(), modifier).unwrap_or(ty)
+}
+
 /// Returns the type of a type name: one of PostgreSQL's, or one of the enum types that the database
 /// has.
 pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Type, SqlError> {
     use ast::{CharacterLength, ExactNumberInfo, TimezoneInfo};
+    let invalid = |message: &str| SqlError::new(state::INVALID_PARAMETER, message);
+    // A bit string of no length is one of one bit.
+    let bits = |kind: &str, length: &Option<u64>| match length {
+        Some(0) => Err(invalid(&format!("length for type {kind} must be at least 1"))),
+        Some(n) if *n > MOST_BITS.into() => {
+            Err(invalid(&format!("length for type {kind} cannot exceed {MOST_BITS}")))
+        }
+        length => Ok(length.map(|n| n as u32)),
+    };
     let length = |length: &Option<CharacterLength>| match length {
         Some(CharacterLength::IntegerLength { length, .. })
             if (1..=10_485_760).contains(length) =>
@@ -236,9 +251,14 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
         DataType::Float8
         | DataType::DoublePrecision
         | DataType::Double(_)
-        | DataType::Real
-        | DataType::Float4
-        | DataType::Float(_) => Type::Float8,
+        | DataType::Float(ExactNumberInfo::None) => Type::Float8,
+        DataType::Real | DataType::Float4 => Type::Float4,
+        DataType::Float(ExactNumberInfo::Precision(bits)) => match bits {
+            0 => return Err(invalid("precision for type float must be at least 1 bit")),
+            1..=24 => Type::Float4,
+            25..=53 => Type::Float8,
+            _ => return Err(invalid("precision for type float must be less than 54 bits")),
+        },
         DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
             let (precision, scale) = match info {
                 ExactNumberInfo::None => return Ok(Type::Numeric(None)),
@@ -260,27 +280,28 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
             Type::Varchar(length(n)?)
         }
         DataType::Char(n) | DataType::Character(n) => Type::Char(length(n)?.unwrap_or(1)),
+        DataType::Bit(n) => Type::Bit(Some(bits("bit", n)?.unwrap_or(1))),
+        DataType::BitVarying(n) | DataType::VarBit(n) => Type::Varbit(bits("varbit", n)?),
         DataType::Bytea => Type::Bytea,
         DataType::Uuid => Type::Uuid,
         DataType::Date => Type::Date,
-        DataType::Timestamp(Some(0..6), _) => {
-            return Err(SqlError::unsupported("a timestamp with a precision"));
+        DataType::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            with_digits(Type::Timestamp, *digits)
         }
-        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-            Type::Timestamp
+        DataType::Timestamp(digits, _) | DataType::TimestampNtz(digits) => {
+            with_digits(Type::TimestampTz, *digits)
         }
-        DataType::Timestamp(..) | DataType::TimestampNtz(_) => Type::TimestampTz,
         DataType::Custom(name, _) if function_name(name) == "timestamptz" => Type::TimestampTz,
-        DataType::Time(Some(0..6), _) => {
-            return Err(SqlError::unsupported("a time with a precision"));
+        DataType::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            with_digits(Type::Time, *digits)
         }
-        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::Time,
-        DataType::Time(..) => return Err(SqlError::unsupported("the type time with time zone")),
+        DataType::Time(digits, _) => with_digits(Type::TimeTz, *digits),
         DataType::JSON => Type::Json,
         DataType::JSONB => Type::Jsonb,
         DataType::Interval { fields: None, precision: None } => Type::Interval,
-        DataType::Interval { .. } => {
-            return Err(SqlError::unsupported("a type interval with fields or a precision"));
+        DataType::Interval { fields, precision } => {
+            let modifier = Fields::modifier(fields.as_ref(), *precision);
+            Type::with_modifier(Type::Interval.oid(), modifier).unwrap_or(Type::Interval)
         }
         DataType::Custom(name, _) if function_name(name) == "bpchar" => Type::Char(0),
         DataType::Custom(name, _) if function_name(name) == "void" => Type::Void,
@@ -288,20 +309,11 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
         DataType::Custom(name, _) if Object::named(&function_name(name)).is_some() => {
             Type::Object(Object::named(&function_name(name)).unwrap_or(Object::Class))
         }
-        // Ids of objects are integers here, and names are text.
-        DataType::Custom(name, _)
-            if matches!(function_name(name).as_str(), "oid" | "xid" | "cid") =>
-        {
-            Type::Int4
-        }
-        DataType::Custom(name, _) if matches!(function_name(name).as_str(), "name" | "char") => {
-            Type::Text
-        }
         // A length and further dimensions are no part of the type.
         DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
             match data_type(element, types)? {
                 // Each element would be as long as the type allows when it is shown.
-                ty @ (Type::Object(_) | Type::Char(2..)) => {
+                ty @ Type::Char(2..) => {
                     return Err(SqlError::unsupported(format!("an array of {ty}")));
                 }
                 ty => ty.array(),
@@ -327,8 +339,11 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
             let name = enumeration(other).map(|name| name.to_string());
             let name = name.unwrap_or_else(|| other.to_string().to_lowercase());
             let message = format!("type \"{name}\" does not exist");
-            return Err(SqlError::new(state::UNDEFINED_OBJECT, message)
-                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz, time, interval, inet, cidr, json, jsonb."));
+            return Err(SqlError::new(state::UNDEFINED_OBJECT, message).hint(
+                "Types: boolean, smallint, integer, bigint, real, double precision, numeric, text, \
+                 varchar, char, bytea, uuid, date, timestamp, timestamptz, time, timetz, interval, \
+                 bit, varbit, inet, cidr, json, jsonb.",
+            ));
         }
     })
 }

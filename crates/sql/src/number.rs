@@ -7,10 +7,13 @@ use crate::expr::Arith;
 use crate::numeric::{self, Numeric};
 use crate::types::Type;
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 pub(crate) fn overflow(ty: Type) -> SqlError {
     match ty {
-        Type::Float8 => SqlError::new(state::OUT_OF_RANGE, "value out of range: overflow"),
+        Type::Float4 | Type::Float8 => {
+            SqlError::new(state::OUT_OF_RANGE, "value out of range: overflow")
+        }
         Type::Numeric(_) => numeric::overflow(),
         _ => SqlError::new(state::OUT_OF_RANGE, format!("{} out of range", ty.name())),
     }
@@ -27,8 +30,42 @@ pub(crate) fn underflow() -> SqlError {
     SqlError::new(state::OUT_OF_RANGE, "value out of range: underflow")
 }
 
+/// Returns a float of the smaller width. Fails with 22003 if it has none of this size.
+pub(crate) fn narrow(x: f64) -> Result<f32, SqlError> {
+    match x as f32 {
+        narrow if narrow.is_infinite() && x.is_finite() => Err(overflow(Type::Float4)),
+        0.0 if x != 0.0 => Err(underflow()),
+        narrow => Ok(narrow),
+    }
+}
+
 pub(crate) fn by_zero() -> SqlError {
     SqlError::new(state::DIVISION_BY_ZERO, "division by zero")
+}
+
+pub(crate) fn root_of_negative() -> SqlError {
+    let message = "cannot take square root of a negative number";
+    SqlError::new(state::INVALID_ARGUMENT, message)
+}
+
+/// Fails with 2201E for a number that has no logarithm, by its sign.
+pub(crate) fn check_logarithm(sign: Ordering) -> Result<(), SqlError> {
+    let message = match sign {
+        Ordering::Greater => return Ok(()),
+        Ordering::Equal => "cannot take logarithm of zero",
+        Ordering::Less => "cannot take logarithm of a negative number",
+    };
+    Err(SqlError::new("2201E", message))
+}
+
+pub(crate) fn negative_power_of_zero() -> SqlError {
+    let message = "zero raised to a negative power is undefined";
+    SqlError::new(state::INVALID_ARGUMENT, message)
+}
+
+pub(crate) fn complex_power() -> SqlError {
+    let message = "a negative number raised to a non-integer power yields a complex result";
+    SqlError::new(state::INVALID_ARGUMENT, message)
 }
 
 /// Returns an integer of a width.
@@ -45,6 +82,7 @@ pub(crate) fn integer(ty: Type, n: i128) -> Result<Datum, SqlError> {
 pub(crate) fn to_numeric(datum: &Datum) -> Result<Cow<'_, Numeric>, SqlError> {
     Ok(match datum {
         Datum::Numeric(n) => Cow::Borrowed(n),
+        Datum::Float4(x) => Cow::Owned(Numeric::of_real(*x)?),
         Datum::Float8(x) => Cow::Owned(Numeric::of_float(*x)?),
         other => Cow::Owned(Numeric::from(other.as_i64().unwrap_or(0))),
     })
@@ -67,6 +105,11 @@ pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<
                 },
             )
         }
+        // Two floats of the smaller width have the nearest result of the greater one, rounded.
+        Type::Float4 => match arith(op, Type::Float8, left, right)? {
+            Datum::Float8(x) => narrow(x).map(Datum::Float4),
+            other => Ok(other),
+        },
         Type::Float8 => {
             let (a, b) = (left.as_f64().unwrap_or(0.0), right.as_f64().unwrap_or(0.0));
             let x = match op {

@@ -12,10 +12,12 @@ use crate::error::{SqlError, state};
 use crate::like::{self, Like};
 use crate::limits;
 use crate::names;
+use crate::notify;
 use crate::select_into;
 use crate::sequence::{self, SequenceStatement};
 use crate::stack;
 use crate::tokens;
+use crate::two_phase::{self, TwoPhase};
 use crate::types::Type;
 use crate::vacuum::{self, Vacuum};
 use crate::view;
@@ -65,6 +67,10 @@ pub(crate) struct Parsed {
     pub(crate) alter_any: Option<AlterAny>,
     /// The constraint of COMMENT ON CONSTRAINT; `statement` is COMMENT ON TABLE then.
     pub(crate) commented: Option<ast::Ident>,
+    /// A statement of two-phase commit; `statement` is a stand-in then.
+    pub(crate) two_phase: Option<TwoPhase>,
+    /// True for GLOBAL before TEMPORARY, which says nothing.
+    pub(crate) is_global_temporary: bool,
     /// The clauses of CREATE TABLE AS.
     pub(crate) table_as: TableAs,
     /// The levels for which recursion over the statement needs stack.
@@ -186,11 +192,21 @@ fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
 }
 
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
-    Tokenizer::new(&Bounded::of(&[]), sql).tokenize_with_location().map_err(|e| {
-        let error =
-            SqlError::new(state::SYNTAX, e.message.to_lowercase()).at(names::place(e.location));
+    let wrong = |message: String, place| {
+        let error = SqlError::new(state::SYNTAX, message).at(names::place(place));
         names::settle_position(error, sql)
-    })
+    };
+    let tokens = Tokenizer::new(&Bounded::of(&[]), sql)
+        .tokenize_with_location()
+        .map_err(|error| wrong(error.message.to_lowercase(), error.location))?;
+    let is_nameless = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(w) if w.quote_style.is_some() && w.value.is_empty());
+    match tokens.iter().find(is_nameless) {
+        Some(token) => {
+            let message = "zero-length delimited identifier at or near \"\"\"\"";
+            Err(wrong(message.to_owned(), token.span.start))
+        }
+        None => Ok(tokens),
+    }
 }
 
 pub(crate) fn is_word(token: &TokenWithSpan, word: &str) -> bool {
@@ -238,6 +254,7 @@ fn parse_statement(
     parentheses: usize,
     recursion: usize,
 ) -> Result<Parsed, SqlError> {
+    let is_global_temporary = cut_global(&mut tokens);
     let view_text = view::cut_text(&tokens, sql);
     let as_of = cut_as_of(&mut tokens)?;
     let protocol = cut_protocol(&mut tokens)?;
@@ -249,10 +266,12 @@ fn parse_statement(
     let likes = like::cut(&mut tokens)?;
     let commented = cut_commented(&mut tokens);
     let constraints = cut_set_constraints(&mut tokens);
+    let two_phase = two_phase::cut(&mut tokens);
     let deferrable = cut_deferrable(&mut tokens);
     let moves = complete_fetch(&mut tokens);
     let table_as = create_as::cut(&mut tokens)?;
     take_escaped_labels(&mut tokens);
+    notify::adapt(&mut tokens)?;
     carried::cut(&mut tokens);
     let first = tokens.first().cloned();
     let mut copies_table = false;
@@ -339,6 +358,8 @@ fn parse_statement(
         view_text,
         alter_any,
         commented,
+        two_phase,
+        is_global_temporary,
         table_as,
         levels,
     })
@@ -357,6 +378,18 @@ fn cut_commented(tokens: &mut Vec<TokenWithSpan>) -> Option<ast::Ident> {
     tokens.drain(2..5);
     tokens.insert(2, TokenWithSpan::wrap(Token::make_keyword("table")));
     Some(name)
+}
+
+/// Cuts GLOBAL and LOCAL before TEMPORARY. Returns true for GLOBAL.
+fn cut_global(tokens: &mut Vec<TokenWithSpan>) -> bool {
+    let is = |at: usize, words: &[&str]| words.iter().any(|word| is_word(&tokens[at], word));
+    let places = 1..tokens.len().saturating_sub(1);
+    let found = places.into_iter().find(|at| {
+        is(at - 1, &["create", "replace", "into"])
+            && is(*at, &["global", "local"])
+            && is(at + 1, &["temporary", "temp"])
+    });
+    found.is_some_and(|at| is_word(&tokens.remove(at), "global"))
 }
 
 /// Makes plain strings of the escaped ones in CREATE TYPE and ALTER TYPE: the parser takes only
@@ -510,9 +543,25 @@ fn complete_fetch(tokens: &mut Vec<TokenWithSpan>) -> bool {
     tokens[0].token = Token::make_keyword("fetch");
     let name = tokens.pop();
     tokens.pop_if(|last| is_word(last, "from") || is_word(last, "in"));
+    let is_signed = |tokens: &[TokenWithSpan]| match tokens {
+        [.., sign, number] => {
+            matches!(sign.token, Token::Minus | Token::Plus)
+                && matches!(number.token, Token::Number(..))
+        }
+        _ => false,
+    };
+    if is_signed(tokens)
+        && let Some(TokenWithSpan { token: Token::Number(digits, long), span }) = tokens.pop()
+        && let Some(sign) = tokens.pop()
+    {
+        let text = if sign.token == Token::Minus { format!("-{digits}") } else { digits };
+        tokens.push(TokenWithSpan::new(Token::Number(text, long), span));
+    }
     if tokens.len() == 1 || (tokens.len() == 2 && is_word(&tokens[1], "forward")) {
         tokens.truncate(1);
         tokens.push(word("next"));
+    } else if tokens.len() == 2 && is_word(&tokens[1], "backward") {
+        tokens[1] = word("prior");
     }
     tokens.push(word("from"));
     tokens.extend(name);

@@ -89,20 +89,17 @@ fn change_of(query: &ast::Query) -> Result<Option<&Statement>, SqlError> {
         limit_clause,
         fetch,
         locks,
-        for_clause,
-        settings,
-        format_clause,
-        pipe_operators,
+        for_clause: _,
+        settings: _,
+        format_clause: _,
+        pipe_operators: _,
     } = query;
     clauses::refuse(&[(
         order_by.is_some()
             || limit_clause.is_some()
             || fetch.is_some()
             || !locks.is_empty()
-            || for_clause.is_some()
-            || settings.is_some()
-            || format_clause.is_some()
-            || !pipe_operators.is_empty(),
+            || clauses::is_foreign(query),
         "a clause behind WITH … INSERT, UPDATE, DELETE or MERGE",
     )])?;
     Ok(Some(inner))

@@ -6,7 +6,9 @@
 //! descriptor holds for such rows.
 
 use crate::array::{Array, Dimension, MOST_DIMENSIONS};
+use crate::bits::{Bits, bytes_of};
 use crate::catalog::Table;
+use crate::datetime::ZonedTime;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
@@ -138,6 +140,7 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         Datum::Int8(n) | Datum::Time(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
             write_signed((*n).into(), out)
         }
+        Datum::Float4(x) => out.extend(x.to_le_bytes()),
         Datum::Float8(x) => out.extend(x.to_le_bytes()),
         Datum::Numeric(n) => write_numeric(&Stored::of(n), out),
         Datum::Text(text) => write_bytes(text.as_bytes(), out),
@@ -152,6 +155,15 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         Datum::Json(text) => write_bytes(text.as_bytes(), out),
         Datum::Jsonb(value) => write_bytes(value.as_bytes(), out),
         Datum::Array(array) => write_array(array, out),
+        Datum::TimeTz(ZonedTime { micros, east_s }) => {
+            write_signed((*micros).into(), out);
+            write_signed((*east_s).into(), out);
+        }
+        Datum::Bits(bits) => {
+            write_varint(bits.length().into(), out);
+            out.extend(bits.bytes());
+        }
+        Datum::Oid(oid) => write_signed((*oid).into(), out),
         // No column of a stored table has such a type.
         Datum::Object(oid, _) => write_signed((*oid).into(), out),
         Datum::Enum(value) => write_bytes(value.place(), out),
@@ -255,10 +267,12 @@ impl<'a> Source<'a> {
     }
 
     fn skip(&mut self, ty: Type) -> Result<(), SqlError> {
-        match ty {
+        match ty.plain() {
             Type::Text
             | Type::Varchar(_)
             | Type::Char(_)
+            | Type::Name
+            | Type::ByteChar
             | Type::Bytea
             | Type::Json
             | Type::Jsonb
@@ -267,7 +281,13 @@ impl<'a> Source<'a> {
                 self.take(length)?;
             }
             Type::Bool => _ = self.take(1)?,
+            Type::Float4 => _ = self.take(4)?,
             Type::Float8 => _ = self.take(8)?,
+            Type::TimeTz => {
+                self.varint()?;
+                self.varint()?;
+            }
+            Type::Bit(_) | Type::Varbit(_) => _ = self.bits()?,
             Type::Uuid => _ = self.take(16)?,
             Type::Inet | Type::Cidr => _ = self.network()?,
             Type::Numeric(_) => _ = self.numeric()?,
@@ -305,6 +325,12 @@ impl<'a> Source<'a> {
             }
             other => other,
         })
+    }
+
+    fn bits(&mut self) -> Result<Bits, SqlError> {
+        let wrong = || SqlError::corrupted("a bit string in a row is too long");
+        let length = u32::try_from(self.varint()?).map_err(|_| wrong())?;
+        Bits::of_bytes(length, self.take(bytes_of(length))?).ok_or_else(wrong)
     }
 
     /// Reads the length of a network's prefix, and an address.
@@ -350,6 +376,7 @@ impl<'a> Source<'a> {
     fn read(&mut self, ty: Type) -> Result<Datum, SqlError> {
         let wrong = |_| SqlError::corrupted("a number in a row is too large for its column");
         Ok(match ty {
+            Type::Rounded(rounded) => self.read(rounded.plain())?,
             Type::Bool => Datum::Bool(self.byte()? != 0),
             Type::Int2 => Datum::Int2(self.signed()?.try_into().map_err(wrong)?),
             Type::Int4 => Datum::Int4(self.signed()?.try_into().map_err(wrong)?),
@@ -358,6 +385,19 @@ impl<'a> Source<'a> {
             Type::Time => Datum::Time(self.signed()?.try_into().map_err(wrong)?),
             Type::Timestamp => Datum::Timestamp(self.signed()?.try_into().map_err(wrong)?),
             Type::TimestampTz => Datum::TimestampTz(self.signed()?.try_into().map_err(wrong)?),
+            Type::Oid | Type::Xid => Datum::Oid(self.signed()?.try_into().map_err(wrong)?),
+            Type::TimeTz => {
+                let micros = self.signed()?.try_into().map_err(wrong)?;
+                let time = ZonedTime::of(micros, self.signed()?.try_into().map_err(wrong)?);
+                let wrong = || SqlError::corrupted("a time in a row is out of range");
+                Datum::TimeTz(time.ok_or_else(wrong)?)
+            }
+            Type::Bit(_) | Type::Varbit(_) => Datum::Bits(self.bits()?),
+            Type::Float4 => {
+                let mut bits = [0; 4];
+                bits.copy_from_slice(self.take(4)?);
+                Datum::Float4(f32::from_le_bytes(bits))
+            }
             Type::Float8 => {
                 let mut bits = [0; 8];
                 bits.copy_from_slice(self.take(8)?);
@@ -367,7 +407,9 @@ impl<'a> Source<'a> {
                 let wrong = |_| SqlError::corrupted("a numeric in a row is too large");
                 Datum::Numeric(self.numeric()?.value().map_err(wrong)?)
             }
-            Type::Text | Type::Varchar(_) | Type::Char(_) => Datum::text(self.text()?),
+            Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Name | Type::ByteChar => {
+                Datum::text(self.text()?)
+            }
             Type::Inet | Type::Cidr => {
                 let (bits, octets) = self.network()?;
                 let network = Network::of_octets(octets, bits, ty == Type::Cidr);
@@ -393,7 +435,13 @@ impl<'a> Source<'a> {
                 Datum::Uuid(uuid::Uuid::from_bytes(id))
             }
             Type::Array(element) => Datum::Array(self.array(element.ty().base())?.into()),
-            Type::Int2Vector | Type::Object(_) | Type::Void | Type::Record | Type::Records => {
+            Type::Int2Vector
+            | Type::OidVector
+            | Type::Internal(_)
+            | Type::Object(_)
+            | Type::Void
+            | Type::Record
+            | Type::Records => {
                 return Err(SqlError::corrupted("a row has a value of a system table's type"));
             }
             Type::Interval => Datum::Interval(Interval {

@@ -2,8 +2,10 @@
 //! protocol aborts it.
 
 use crate::bind::Strength;
+use crate::catalog;
 use crate::compile::{self, Compiled, Plan};
 use crate::conflict;
+use crate::cursor::Fetched;
 use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::engine::Engine;
@@ -12,18 +14,20 @@ use crate::exec::{self, Reader};
 use crate::explain::{self, Actuals, Explained, Summary};
 use crate::expr::{Facts, Scope};
 use crate::memory::weight;
+use crate::movement::Place;
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
 use crate::session::Session;
 use crate::settings::Asked;
 use crate::stack;
 use crate::statistics;
+use crate::temporary;
 use crate::types::Type;
-use crate::work::{self, Effected, Step, Work};
+use crate::work::{self, Effected, Marks, Step, Work};
 use crate::{control, copy, ddl, system};
 use meridian_txn::{
-    Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, SnapshotAge, Times,
-    Timings,
+    Age, Begin, Conflict, Consistency, Failure, Lock, Locking, Mode, Outcome, ReadAt, SnapshotAge,
+    Times, Timings,
 };
 use sqlparser::ast::{SetExpr, Statement};
 use std::sync::Arc;
@@ -53,6 +57,10 @@ pub(crate) struct Portal {
     described: bool,
     /// The result of EXPLAIN ANALYZE, which is shown after the commit.
     analyzed: Option<Analyzed>,
+    /// The rows of FETCH that are left.
+    pub(crate) fetched: Option<Fetched>,
+    /// Set once the query has returned its last row: whether more were wanted.
+    over: Option<bool>,
 }
 
 /// The result of EXPLAIN ANALYZE.
@@ -75,6 +83,8 @@ impl Portal {
             count: 0,
             described: false,
             analyzed: None,
+            fetched: None,
+            over: None,
         }
     }
 
@@ -89,6 +99,8 @@ impl Portal {
             count: 0,
             described: false,
             analyzed: None,
+            fetched: None,
+            over: None,
         }
     }
 
@@ -113,10 +125,36 @@ impl Portal {
         let is_other = |before: &Arc<Compiled>| shape(before) != shape(&fresh);
         if self.described && self.compiled.as_ref().is_some_and(is_other) {
             let message = "cached plan must not change result type";
-            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+                .of_routine("RevalidateCachedQuery"));
         }
         self.compiled = Some(fresh);
         Ok(())
+    }
+
+    /// True if it is one of a query, whose rows may be fetched in parts.
+    pub(crate) fn is_query(&self) -> bool {
+        let is_query = |compiled: &Arc<Compiled>| {
+            matches!(compiled.plan, Plan::Query(_)) && compiled.source.copy_to.is_none()
+        };
+        self.compiled.as_ref().is_some_and(is_query)
+    }
+
+    /// True if its query has returned its last row.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// Returns the place of its query.
+    pub(crate) fn place(&self) -> Place {
+        let passed = usize::try_from(self.count).unwrap_or(usize::MAX);
+        Place { passed, at_end: self.over == Some(true) }
+    }
+
+    /// Ends its query, which has returned its last row. `at_end`: more were wanted.
+    pub(crate) fn end(&mut self, at_end: bool) {
+        (self.rows, self.ahead) = (None, None);
+        self.over = Some(at_end);
     }
 
     pub(crate) fn source(&self) -> Option<&Parsed> {
@@ -170,8 +208,7 @@ impl Session {
         portal: &mut Portal,
     ) -> Result<Option<Arc<Compiled>>, SqlError> {
         let Some(compiled) = portal.compiled.clone() else { return Ok(None) };
-        let setting = self.facts.settings.get("search_path").unwrap_or_default();
-        if portal.rows.is_some() || compiled.path.is_of(setting) {
+        if portal.rows.is_some() || self.facts.is_search_path(&compiled.path) {
             return Ok(Some(compiled));
         }
         let fresh = self.compile(compiled.source.clone(), compiled.declared.clone()).await?;
@@ -186,6 +223,12 @@ impl Session {
         max: usize,
     ) -> Result<Response, SqlError> {
         self.newest = None;
+        if portal.is_over()
+            && let Some(columns) = portal.columns()
+        {
+            portal.end(true);
+            return Ok(Response::Rows { columns, rows: Vec::new(), done: Some("SELECT 0".into()) });
+        }
         let Some(compiled) = self.planned_in_path(portal).await? else {
             return Ok(Response::Empty);
         };
@@ -194,7 +237,7 @@ impl Session {
         }
         if let Statement::Fetch { name, direction, into: None, .. } = &compiled.source.statement {
             let moves = compiled.source.moves;
-            return self.fetch(name, direction, moves, &mut portal.count, max);
+            return Box::pin(self.fetch(portal, name, direction, moves, max)).await;
         }
         match &compiled.source.statement {
             Statement::Prepare { .. } => return self.prepare(&compiled).await,
@@ -250,6 +293,9 @@ impl Session {
             work.scope = work::Scope::Wanted;
         }
         let mut effected = Effected::default();
+        // As they are before it changes some.
+        let settings = self.facts.settings.clone();
+        let announced = self.facts.notifications.mark();
         for _ in 0..MOST_REPLAYS {
             if let Some(work) = &mut self.work {
                 work.notices.clear();
@@ -257,6 +303,7 @@ impl Session {
             let attempt = self.attempt(portal, max, &mut effected).await;
             if attempt.is_err() {
                 effected = Effected::of_failed(&self.facts);
+                self.facts.notifications.roll_back(announced);
             }
             match attempt {
                 Err(error)
@@ -285,8 +332,7 @@ impl Session {
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
                         let effected = Effected::of_last(&self.facts);
-                        let zone = self.facts.zone();
-                        work.record(compiled, &portal.params, sum, effected, zone);
+                        work.record(compiled, &portal.params, sum, effected, &settings);
                         self.newest = Some(max);
                     } else {
                         // Results in parts are not kept, so that a replay could not compare them.
@@ -368,8 +414,9 @@ impl Session {
         }
         let writes = Self::is_write(compiled);
         let known = self.work.as_ref().map(|work| (work.explicit, work.reads_only()));
+        let mut announced = Vec::new();
         match known {
-            Some((true, true)) if writes => {
+            Some((true, true)) if writes && !compiled.only_changes_temporary() => {
                 let verb = verb(&compiled.source.statement);
                 return Err(SqlError::new(
                     state::READ_ONLY,
@@ -380,6 +427,7 @@ impl Session {
                 return Err(SqlError::unsupported("AS OF SYSTEM TIME inside a transaction block"));
             }
             Some((false, reads_only)) if as_of.is_some() || (writes && reads_only) => {
+                announced = self.facts.notifications.take_pending();
                 self.finish_implicit().await?
             }
             Some(_) if self.work.as_ref().is_some_and(|work| work.scope == work::Scope::Narrow) => {
@@ -392,6 +440,7 @@ impl Session {
         let work = self.begin_work(mode, None, false).await?;
         self.slot.begins(work.txn.age());
         self.work = Some(work);
+        announced.into_iter().for_each(|action| self.announce(action));
         Ok(true)
     }
 
@@ -420,10 +469,13 @@ impl Session {
         work.negotiates = negotiates;
         // The settings that an attempt before this one would have changed stay.
         self.facts.settings.take_asked();
+        if portal.rows.is_none() {
+            self.facts.forget_warnings();
+        }
         let result = attempt(&self.engine, &self.facts, work, portal, max, effected).await;
         self.learn_from_work();
-        let warnings = self.facts.take_warnings();
         let chunk = self.stands(result).await?;
+        let warnings = self.facts.take_warnings(chunk.done);
         warnings.into_iter().for_each(|warning| self.notify(warning));
         for Asked { name, value, local } in self.facts.settings.take_asked() {
             self.set_in_transaction(&name, &value, local)?;
@@ -450,13 +502,40 @@ impl Session {
 
     /// Validates the transaction's reads before an error is reported: without that, the error may
     /// come from a combination of reads that was never committed together.
-    pub(crate) async fn stands<T>(&mut self, result: Result<T, SqlError>) -> Result<T, SqlError> {
+    pub(crate) async fn stands<T>(
+        &mut self,
+        mut result: Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        if let Err(error) = &mut result {
+            self.name_schema(error).await;
+        }
         if result.as_ref().is_err_and(|error| !error.is_restart())
             && let Some(work) = self.work.as_mut().filter(|work| !work.failed && !work.reads_only())
         {
             work.txn.validate().await?;
         }
         result
+    }
+
+    /// Looks up the name of the schema that an error is about, as the transaction sees it. Leaves
+    /// it out if that fails.
+    pub(crate) async fn name_schema(&mut self, error: &mut SqlError) {
+        let Some(fields) = &mut error.fields else { return };
+        let Some(id) = fields.schema_id.take() else { return };
+        let cache = &self.engine.cache;
+        let found = match &mut self.work {
+            Some(work) => {
+                catalog::object_by_id(work.txn.as_mut(), cache, id, false, Lock::Shared).await
+            }
+            None => {
+                let how = Begin::new(Mode::ReadOnly(ReadAt::Now));
+                let Ok(mut look) = self.engine.database().begin(how).await else { return };
+                catalog::object_by_id(look.as_mut(), cache, id, false, Lock::Shared).await
+            }
+        };
+        if let Ok(Some(schema)) = found {
+            fields.schema = Some(schema.name().to_owned());
+        }
     }
 
     /// Begins a transaction with this session's application name.
@@ -486,6 +565,9 @@ impl Session {
         let Some(old) = self.work.as_ref().filter(|work| work.reads_only()) else {
             return Ok(false);
         };
+        if self.facts.temporary.has_written() {
+            return Ok(false);
+        }
         let narrow = old.scope == work::Scope::Narrow;
         let (mode, exact) = match error.conflict.as_deref() {
             Some(Conflict::SchemaChanged { .. }) if narrow => (Mode::ReadOnly(ReadAt::Now), false),
@@ -515,7 +597,7 @@ impl Session {
             let known = self.work.as_ref().filter(|old| !old.settled && !old.reads_only());
             let Some((age, explicit)) = known.map(|old| (old.txn.age(), old.explicit)) else {
                 let age = self.work.as_ref().map(|old| old.txn.age());
-                return Err(conflict::explain(error, &self.engine.cache, age));
+                return Err(conflict::explain(error, &self.engine.cache, age, self.facts.zone()));
             };
             let fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
             // Drops the old transaction first, with the locks that it still held.
@@ -524,6 +606,7 @@ impl Session {
             let length = journal.len();
             drop(old.txn);
             if let Some(work) = &mut self.work {
+                work.ran = old.ran;
                 work.txn.lock_first(kept).await?;
             }
             let replayed = self.replay_steps(&journal).await;
@@ -532,7 +615,12 @@ impl Session {
                 Ok(false) => {
                     let why = restart("a replay of the transaction would have shown other results");
                     let error = SqlError { conflict: error.conflict, ..why };
-                    return Err(conflict::explain(error, &self.engine.cache, Some(age)));
+                    return Err(conflict::explain(
+                        error,
+                        &self.engine.cache,
+                        Some(age),
+                        self.facts.zone(),
+                    ));
                 }
                 Err(again) if again.is_restart() => {
                     error = again;
@@ -556,23 +644,34 @@ impl Session {
             }
         }
         let age = self.work.as_ref().map(|work| work.txn.age());
-        Err(conflict::explain(error, &self.engine.cache, age))
+        Err(conflict::explain(error, &self.engine.cache, age, self.facts.zone()))
     }
 
     async fn replay_steps(&mut self, journal: &[Step]) -> Result<bool, SqlError> {
         let Some(work) = &mut self.work else { return Ok(false) };
-        // A statement may have run in another zone than that of now.
-        let mut facts = self.facts.clone();
+        self.facts.notifications.roll_back(0);
+        // The client has got its warnings.
+        let mut facts = Facts { warnings: Arc::default(), ..self.facts.clone() };
         for (at, step) in journal.iter().enumerate() {
             match step {
-                Step::Savepoint(name) => work.savepoint(name, &self.facts.advisory),
-                Step::Release(name) => work.release(name)?,
-                Step::Deferral(deferral) => work.defer(deferral.clone()).await?,
-                Step::RollbackTo(name) => {
-                    work.rollback_to(name, &self.facts.sequences, &self.facts.advisory)?
+                Step::Savepoint { name, locks } => {
+                    let notifications = self.facts.notifications.mark();
+                    work.savepoint(name, Marks { locks: *locks, notifications });
                 }
-                Step::Ran { compiled, params, checksum, effected, zone } => {
-                    facts.settings.replay_in(zone);
+                Step::Release(name) => work.release(name)?,
+                Step::Deferral(deferral) => {
+                    work.defer(deferral.clone(), self.facts.zone()).await?;
+                }
+                Step::Announced(action) => {
+                    self.facts.notifications.add(action.clone());
+                    work.journal.push(Step::Announced(action.clone()));
+                }
+                Step::RollbackTo(name) => {
+                    let marks = work.rollback_to(name, &self.facts.sequences)?;
+                    self.facts.notifications.roll_back(marks.notifications);
+                }
+                Step::Ran { compiled, params, checksum, effected, settings } => {
+                    facts.settings.clone_from(settings);
                     let mut portal = Portal::new(compiled.clone(), params.clone());
                     let unseen = self.unseen.as_mut().filter(|_| at + 1 == journal.len());
                     let max = unseen.as_ref().map_or(usize::MAX, |unseen| unseen.limit);
@@ -585,10 +684,10 @@ impl Session {
                         let columns = portal.compiled.as_ref().map(|now| &now.columns);
                         let fits = chunk.done && columns == Some(&compiled.columns);
                         let Some(unseen) = unseen.filter(|_| fits) else { return Ok(false) };
-                        unseen.response = response_of(compiled, chunk, true, zone)?;
+                        unseen.response = response_of(compiled, chunk, true, facts.zone())?;
                     }
                     let effected = Effected::of_last(&self.facts);
-                    work.record(compiled, params, found, effected, zone);
+                    work.record(compiled, params, found, effected, settings);
                 }
             }
         }
@@ -604,27 +703,48 @@ impl Session {
 
     /// Commits the open transaction, replaying it if it is aborted.
     pub(crate) async fn commit(&mut self) -> Result<(), SqlError> {
+        if let Err(error) = self.facts.notifications.prepare(&self.engine, self.facts.token).await {
+            self.work = None;
+            return Err(error);
+        }
         for _ in 0..MOST_REPLAYS {
             let Some(mut work) = self.work.take() else { return Ok(()) };
             if work.reads_only() {
+                temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await?;
                 let modes = self.facts.guarantees.modes;
                 if modes.len() > 1 && self.facts.settings.consistency() == Consistency::CommitWait {
                     // What the session has seen must have passed, too.
                     work.txn.set_consistency(Consistency::CommitWait);
                     work.txn.commit().await;
+                } else if self.facts.temporary.has_written() {
+                    work.txn.commit().await;
                 }
+                let Facts { notifications, pid, .. } = &self.facts;
+                let sent_at = notifications.send_apart(&self.engine, *pid).await?;
+                notifications.committed();
+                sent_at.into_iter().for_each(|at| self.learn(at));
                 return Ok(());
             }
-            let checked = match work.check_deferred().await {
+            let Facts { notifications, pid, .. } = &self.facts;
+            let ended = match work.check_deferred(self.facts.zone()).await {
+                Ok(()) => temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await,
+                failed => failed,
+            };
+            let checked = match ended {
                 Ok(()) => self.facts.advisory.check(work.txn.as_mut()).await,
                 failed => failed,
             };
+            let checked = match checked {
+                Ok(()) => notifications.write(work.txn.as_mut(), &self.engine, *pid).await,
+                failed => failed,
+            };
             if let Err(error) = checked {
-                if !error.is_restart() {
-                    work.txn.validate().await?;
-                    return Err(error);
-                }
                 self.work = Some(work);
+                if !error.is_restart() {
+                    let checked = self.stands(Err(error)).await;
+                    self.work = None;
+                    return checked;
+                }
                 self.replay(error).await?;
                 continue;
             }
@@ -647,6 +767,7 @@ impl Session {
                     self.engine.changes.add(&changed, &self.engine.cache);
                     self.committed_at = Some(at);
                     self.learn(at);
+                    self.facts.notifications.committed();
                     return Ok(());
                 }
                 Outcome::Unknown => {
@@ -657,7 +778,12 @@ impl Session {
                     self.learn_from_conflict(&why);
                     let error = aborted(why);
                     if settled {
-                        return Err(conflict::explain(error, &self.engine.cache, Some(age)));
+                        return Err(conflict::explain(
+                            error,
+                            &self.engine.cache,
+                            Some(age),
+                            self.facts.zone(),
+                        ));
                     }
                     let mut fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
                     kept.into_iter().for_each(|range| fresh.txn.keep_range(range));
@@ -766,7 +892,9 @@ async fn attempt(
     work.txn.set_locking(Locking::Wait);
     let (mut looks, mut planned) = (0, portal.rows.is_some());
     while !planned {
+        let generation = facts.temporary.generation();
         planned = !(compiled.provisional && looks == 0)
+            && compiled.path.generation() == generation
             && work.is_current(&engine.cache, &compiled.tables, looks == 0).await?;
         if planned {
             // Other reads of the catalog are over by then: only the statement's own reads are left.
@@ -782,11 +910,16 @@ async fn attempt(
         }
         work.exact |= work.reads_only() && work.scope != work::Scope::Wanted;
         let (source, declared) = (compiled.source.clone(), compiled.declared.clone());
-        let path = compiled.path.clone();
+        let path = Arc::new(compiled.path.at(generation));
         let fresh =
             compile::compile_for(engine, facts, Some(work), &path, source, declared).await?;
         compiled = Arc::new(fresh);
         portal.replace(compiled.clone())?;
+    }
+    if compiled.source.as_of.is_some()
+        && compiled.tables.iter().any(|table| temporary::is_temporary(table.id))
+    {
+        return Err(SqlError::unsupported("AS OF SYSTEM TIME of a temporary table"));
     }
     if portal.rows.is_none() {
         // What no shard tells is read, and stays as it is until the transaction has ended.
@@ -797,9 +930,9 @@ async fn attempt(
         }
         let reads_only = work.reads_only() && (work.explicit || compiled.source.as_of.is_some());
         let lock_timeout = facts.settings.timeout("lock_timeout");
-        let Effected { drawn, locks } = std::mem::take(effected);
+        let Effected { drawn, calls } = std::mem::take(effected);
         facts.sequences.begin_statement(&work.sequences, reads_only, lock_timeout, drawn);
-        facts.advisory.begin_statement(locks);
+        facts.made.begin_statement(calls);
     }
     // The session has made room for the statement's own levels.
     let has_views = compiled.levels > compiled.source.levels;
@@ -828,7 +961,8 @@ async fn run_compiled(
     };
     let chunk = match &compiled.plan {
         Plan::Explain { plan: inner, options, .. } => {
-            let explained = explain::explain(inner, options.verbose);
+            let style = explain::Style { verbose: options.verbose, zone: facts.zone() };
+            let explained = explain::explain(inner, style);
             if !options.analyze {
                 let rows = explained.show(options, None, &Summary::new());
                 Chunk { rows: texts(rows), done: true, tag: "EXPLAIN".into() }

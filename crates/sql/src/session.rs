@@ -15,11 +15,12 @@ use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
 use crate::names;
+use crate::notify::Notifications;
 use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
 use crate::run::Portal;
 use crate::sequence::Sequences;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::stack;
 use crate::system::{Backend, SessionSlot};
 use crate::turn::Clock;
@@ -30,6 +31,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The time after a failed release of advisory locks until the next attempt.
+const RELEASE_PAUSE: Duration = Duration::from_secs(1);
 /// The number of rows of a simple query's result in one response.
 const CHUNK_ROWS: usize = 1000;
 
@@ -75,6 +78,8 @@ pub struct Session {
     pub(crate) unseen: Option<Unseen>,
     /// The commit timestamp of its newest transaction that wrote.
     pub(crate) committed_at: Option<Timestamp>,
+    /// When the last release of advisory locks failed, by the session's clock.
+    release_failed: Option<Duration>,
     /// True if a simple query has begun and is not parsed yet.
     begins: bool,
     sql: Arc<str>,
@@ -93,10 +98,11 @@ impl Session {
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
         let user = user.into();
         let slot = engine.sessions().enter(engine.name(), &user);
+        let engine = Arc::new(engine.for_session(slot.number()));
         let guarantees = Guarantees::of(&engine);
         let facts = Facts {
             guarantees,
-            settings: Settings::of(guarantees),
+            settings: Arc::new(Settings::of(guarantees)),
             token: Timestamp::ZERO,
             user,
             database: engine.name().into(),
@@ -109,6 +115,9 @@ impl Session {
             memory: engine.memory().clone(),
             sequences: Arc::new(Sequences::new(engine.clone())),
             advisory: Arc::new(advisory::Holds::new(&engine, slot.number())),
+            made: Arc::default(),
+            notifications: Arc::new(Notifications::new(&engine, slot.number())),
+            temporary: engine.temporary().clone(),
             engine: Some(engine.clone()),
             opened: Arc::default(),
         };
@@ -132,6 +141,7 @@ impl Session {
             newest: None,
             unseen: None,
             committed_at: None,
+            release_failed: None,
             begins: false,
             sql: Arc::from(""),
             slot,
@@ -189,7 +199,7 @@ impl Session {
         if name.eq_ignore_ascii_case(consistency::CAUSAL_TOKEN) {
             return self.set_token(value);
         }
-        self.facts.settings.begin_with(name, value)?;
+        self.facts.settings_mut().begin_with(name, value)?;
         self.show_application();
         Ok(())
     }
@@ -209,8 +219,35 @@ impl Session {
             }
             return self.set_token(value);
         }
-        self.facts.settings.set(name, value, local)?;
+        if settings::canonical(name) == settings::ISOLATION {
+            return self.choose_isolation(value);
+        }
+        self.facts.settings_mut().set(name, value, local)?;
         self.show_application();
+        Ok(())
+    }
+
+    /// Sets the isolation level that the transaction asks for. Fails with 25001 if it has run a
+    /// query, or has a savepoint.
+    pub(crate) fn choose_isolation(&mut self, level: &str) -> Result<(), SqlError> {
+        let before = self.setting(settings::ISOLATION);
+        let mut after = self.facts.settings.clone();
+        Arc::make_mut(&mut after).set(settings::ISOLATION, level, true)?;
+        if let Some(work) = self.work.as_ref().filter(|work| work.explicit)
+            && before.as_deref() != after.get(settings::ISOLATION)
+        {
+            let begun = |rest| {
+                let message = format!("SET TRANSACTION ISOLATION LEVEL must {rest}");
+                Err(SqlError::new(state::ACTIVE_TRANSACTION, message))
+            };
+            if work.ran {
+                return begun("be called before any query");
+            }
+            if work.savepoints.newest().is_some() {
+                return begun("not be called in a subtransaction");
+            }
+        }
+        self.facts.settings = after;
         Ok(())
     }
 
@@ -236,7 +273,7 @@ impl Session {
             self.facts.token = Timestamp::ZERO;
             return Ok(());
         }
-        self.facts.settings.reset(name);
+        self.facts.settings_mut().reset(name);
         self.show_application();
         Ok(())
     }
@@ -246,10 +283,12 @@ impl Session {
     }
 
     /// Ends the changes of settings with their transaction: undoes SET LOCAL, and if it did not
-    /// commit, SET. The transaction's advisory locks end, too.
+    /// commit, SET. The transaction's advisory locks end, too, and what it has not announced.
     pub(crate) fn end_settings(&mut self, committed: bool) {
         self.facts.advisory.roll_back(0);
-        let settings = &mut self.facts.settings;
+        self.facts.made.end_transaction();
+        self.facts.notifications.end_transaction();
+        let settings = self.facts.settings_mut();
         let changed = if committed { settings.commit() } else { settings.roll_back() };
         if changed {
             self.show_application();
@@ -324,17 +363,26 @@ impl Session {
         response
     }
 
-    /// True if it has given up advisory locks that are not [released](Session::settle) yet.
-    pub fn owes(&self) -> bool {
-        self.facts.advisory.owes()
+    /// Returns the time until advisory locks that it has given up are to be
+    /// [released](Session::settle): zero for now, more after a failure. `None` if there are none.
+    pub fn owes_in(&self) -> Option<Duration> {
+        let since = |failed| self.facts.clock.map(|clock| clock().saturating_sub(failed));
+        let past = self.release_failed.and_then(since);
+        let left = past.map_or(Duration::ZERO, |past| RELEASE_PAUSE.saturating_sub(past));
+        self.facts.advisory.owes().then_some(left)
     }
 
     /// Releases the advisory locks that it has given up: those of a transaction that has ended, or
-    /// of a call that was interrupted. What fails is done again later.
+    /// of a call that was interrupted. What fails is done again [later](Session::owes_in).
     pub async fn settle(&mut self) {
-        if self.facts.advisory.owes() {
-            let settled = self.facts.advisory.settle(&self.engine).await;
-            if let Err(error) = settled {
+        if self.owes_in() != Some(Duration::ZERO) {
+            return;
+        }
+        let settled = self.facts.advisory.settle(&self.engine).await;
+        let failed_before = self.release_failed.take().is_some();
+        if let Err(error) = settled {
+            self.release_failed = self.facts.clock.map(|clock| clock());
+            if !failed_before {
                 self.notices.push_back(SqlError::new("01000", error.message));
             }
         }
@@ -612,6 +660,12 @@ impl Session {
                 self.keep_plan(&running);
                 if response.goes_on() {
                     self.portals.insert(portal.into(), running);
+                } else if running.is_query() {
+                    // All rows were wanted, or there are none beyond those that were.
+                    let at_end =
+                        matches!(&response, Response::Rows { rows, .. } if rows.len() < max);
+                    running.end(at_end);
+                    self.keep_portal(portal, running);
                 }
                 Ok(response)
             }
@@ -621,6 +675,13 @@ impl Session {
                     self.prepared.get(&running.statement).map(|prepared| prepared.sql.clone());
                 Err(names::settle_position(error, sql.as_deref().unwrap_or("")))
             }
+        }
+    }
+
+    /// Keeps a named portal until it is closed, or the transaction ends.
+    pub(crate) fn keep_portal(&mut self, name: &str, portal: Portal) {
+        if !name.is_empty() {
+            self.portals.insert(name.into(), portal);
         }
     }
 

@@ -56,6 +56,11 @@ impl SettingValues {
         self.changes.push(Change { name: name.to_owned(), current, after });
     }
 
+    /// Gives a setting a value with which the next transaction begins.
+    pub(crate) fn begin_with(&mut self, name: &str, value: String) {
+        self.current.insert(name.to_owned(), value);
+    }
+
     /// Begins a savepoint.
     pub(crate) fn savepoint(&mut self, name: &str) {
         self.savepoints.begin(name, self.changes.len());

@@ -41,7 +41,7 @@ impl Default for Settings {
 
 /// The settings of sessions and their defaults, except the isolation level and the consistency
 /// mode, whose defaults are the database's.
-const DEFAULTS: [(&str, &str); 42] = [
+const DEFAULTS: [(&str, &str); 43] = [
     ("application_name", ""),
     ("array_nulls", "on"),
     ("bytea_output", "hex"),
@@ -65,6 +65,7 @@ const DEFAULTS: [(&str, &str); 42] = [
     ("jit", "off"),
     ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
+    ("max_prepared_transactions", "0"),
     ("meridian.negotiate_timestamps", "off"),
     ("meridian.pipelined_writes", "on"),
     ("meridian.read_only_staleness", "STRONG"),
@@ -117,8 +118,17 @@ const DESCRIBED: [(&str, &[&str]); 23] = [
     ("xmloption", &["content"]),
 ];
 
-/// The settings that show the isolation level.
-const OF_ISOLATION: [&str; 2] = ["default_transaction_isolation", "transaction_isolation"];
+/// The isolation level that transactions ask for if their BEGIN does not say.
+pub(crate) const DEFAULT_ISOLATION: &str = "default_transaction_isolation";
+
+/// The isolation level that the transaction asks for.
+pub(crate) const ISOLATION: &str = "transaction_isolation";
+
+/// The isolation level of the database, at which every transaction runs.
+pub(crate) const EFFECTIVE_ISOLATION: &str = "meridian.effective_isolation";
+
+/// The settings that show an isolation level.
+const OF_ISOLATION: [&str; 3] = [DEFAULT_ISOLATION, ISOLATION, EFFECTIVE_ISOLATION];
 
 /// Returns the words of a list, without quotes.
 fn words(list: &str) -> impl Iterator<Item = &str> {
@@ -148,11 +158,13 @@ fn describes(name: &str, folded: &str) -> Option<(bool, String)> {
     }
 }
 
-pub(crate) const FIXED: [&str; 7] = [
+pub(crate) const FIXED: [&str; 9] = [
     "in_hot_standby",
     "integer_datetimes",
     "is_superuser",
     "max_identifier_length",
+    EFFECTIVE_ISOLATION,
+    "max_prepared_transactions",
     "server_encoding",
     "server_version",
     "server_version_num",
@@ -305,9 +317,14 @@ impl Settings {
             return Err(SqlError::unsupported(what).hint("NULL stands for the default."));
         }
         let value = value.unwrap_or("default");
+        let is_level = canonical(name) == ISOLATION;
         let mut after = self.clone();
         after.set(name, value, local)?;
         let now = after.get(name).unwrap_or_default().to_owned();
+        if is_level && self.get(name) != Some(now.as_str()) {
+            let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+            return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
+        }
         self.asked().push(Asked { name: name.into(), value: value.into(), local });
         Ok(now)
     }
@@ -324,9 +341,8 @@ impl Settings {
     /// Sets a setting, until the end of the transaction if it is `local`.
     pub(crate) fn set(&mut self, name: &str, value: &str, local: bool) -> Result<(), SqlError> {
         let name = canonical(name);
-        if let Some(value) = self.accept(&name, value)? {
-            self.values.set(&name, Some(value), local);
-        }
+        let value = self.accept(&name, value)?;
+        self.values.set(&name, Some(value), local);
         self.settle();
         Ok(())
     }
@@ -339,18 +355,13 @@ impl Settings {
         }
     }
 
-    /// Takes another zone, to replay a statement that ran in it.
-    pub(crate) fn replay_in(&mut self, zone: &Zone) {
-        self.zone.clone_from(zone);
-    }
-
     /// Returns the time zone of the session.
     pub(crate) fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// Checks a value, and returns it as SHOW prints it. `None` if the setting stays as it is.
-    fn accept(&self, name: &str, value: &str) -> Result<Option<String>, SqlError> {
+    /// Checks a value, and returns it as SHOW prints it.
+    fn accept(&self, name: &str, value: &str) -> Result<String, SqlError> {
         let refused = |hint: &str| {
             Err(SqlError::new(
                 state::INVALID_PARAMETER,
@@ -366,7 +377,7 @@ impl Settings {
             // A boolean setting that has an effect.
             "default_transaction_read_only" if folded != "default" => {
                 let Some(on) = switch(&folded) else { return refused("It is on or off.") };
-                return Ok(Some(if on { "on" } else { "off" }.into()));
+                return Ok(if on { "on" } else { "off" }.into());
             }
             "meridian.read_only_staleness"
                 if folded != "default" && AsOf::of_setting(value).is_none() =>
@@ -379,35 +390,35 @@ impl Settings {
                 if folded != "default" =>
             {
                 let Some(on) = switch(&folded) else { return refused("It is on or off.") };
-                return Ok(Some(if on { "on" } else { "off" }.into()));
+                return Ok(if on { "on" } else { "off" }.into());
             }
             CONSISTENCY if folded != "default" => {
                 let Some(asked) = Consistency::named(&folded) else {
                     return refused("It is 'none', 'hybrid' or 'commit_wait'.");
                 };
-                return Ok(Some(self.guarantees.given(asked)?.name().into()));
+                return Ok(self.guarantees.given(asked)?.name().into());
             }
             TIME_ZONE if folded != "default" => {
-                return Ok(Some(Zone::of_setting(value)?.name().to_owned()));
+                return Ok(Zone::of_setting(value)?.name().to_owned());
             }
             SNAPSHOT_AGE if folded != "default" => {
                 let Some(asked) = SnapshotAge::parse(value) else {
                     return refused("It is a duration such as '5ms', or 'auto'.");
                 };
                 self.guarantees.accept_snapshot_age(asked)?;
-                return Ok(Some(asked.to_string()));
+                return Ok(asked.to_string());
             }
-            "transaction_isolation" | "default_transaction_isolation" if folded == "default" => {
-                return Ok(None);
+            ISOLATION if folded == "default" => {
+                return Ok(self.get(DEFAULT_ISOLATION).unwrap_or_default().to_owned());
             }
-            "transaction_isolation" | "default_transaction_isolation" => {
+            ISOLATION | DEFAULT_ISOLATION if folded != "default" => {
                 let Some(asked) = IsolationLevel::named(&folded) else {
                     return refused(
-                        "It is serializable, repeatable read, read committed or read uncommitted.",
+                        "Available values: serializable, repeatable read, read committed, read uncommitted.",
                     );
                 };
                 self.accept_isolation(asked)?;
-                return Ok(None);
+                return Ok(asked.name().to_owned());
             }
             _ => {}
         }
@@ -446,13 +457,14 @@ impl Settings {
                 );
             }
         };
-        Ok(Some(shown))
+        Ok(shown)
     }
 
     /// Resets a setting, or all, to the value when the session began.
     pub(crate) fn reset(&mut self, name: Option<&str>) {
         let all = || self.values.iter().map(|(name, _)| name.to_owned()).collect();
         let names = name.map_or_else(all, |name| vec![canonical(name)]);
+        let names = names.into_iter().filter(|other| name.is_some() || other != ISOLATION);
         for name in names {
             let initial = self.initial.get(&name);
             if self.values.get(&name) != initial.map(String::as_str) {
@@ -482,17 +494,21 @@ impl Settings {
     /// Ends a transaction that committed: undoes SET LOCAL. Returns true if a setting was changed.
     pub(crate) fn commit(&mut self) -> bool {
         let changed = self.values.commit();
-        if changed {
-            self.settle();
-        }
-        changed
+        self.end(changed)
     }
 
     /// Ends a transaction that did not commit: undoes SET, too. Returns true if a setting was
     /// changed.
     pub(crate) fn roll_back(&mut self) -> bool {
         let changed = self.values.roll_back();
+        self.end(changed)
+    }
+
+    /// After a transaction that has changed settings, gives the next one its isolation level.
+    fn end(&mut self, changed: bool) -> bool {
         if changed {
+            let next = self.values.get(DEFAULT_ISOLATION).unwrap_or_default().to_owned();
+            self.values.begin_with(ISOLATION, next);
             self.settle();
         }
         changed
@@ -692,19 +708,29 @@ mod tests {
     }
 
     #[test]
-    fn the_level_of_the_database_is_given_and_none_that_is_stronger() {
+    fn the_level_that_was_asked_for_is_shown_and_none_is_stronger_than_the_database_s() {
         let mut settings = Settings::of(guarantees(IsolationLevel::RepeatableRead));
-        for name in OF_ISOLATION {
+        for name in [DEFAULT_ISOLATION, ISOLATION] {
             for level in ["read uncommitted", "Read Committed", "repeatable read", "default"] {
                 settings
                     .set(name, level, false)
                     .unwrap_or_else(|error| panic!("{name} = {level}: {error}"));
-                assert_eq!(settings.get(name), Some("repeatable read"));
+                let shown = if level == "default" { "repeatable read" } else { level };
+                assert_eq!(settings.get(name), Some(shown.to_lowercase().as_str()));
+                assert_eq!(settings.get(EFFECTIVE_ISOLATION), Some("repeatable read"));
             }
             let refused = settings.set(name, "serializable", false).expect_err("stronger");
             assert_eq!(refused.sqlstate, state::FEATURE_NOT_SUPPORTED);
-            settings.reset(None);
-            assert_eq!(settings.get(name), Some("repeatable read"));
         }
+        settings.set(EFFECTIVE_ISOLATION, "read committed", false).expect_err("it is fixed");
+        settings.set(DEFAULT_ISOLATION, "read committed", false).expect("weaker");
+        assert_eq!(settings.get(ISOLATION), Some("repeatable read"), "of this transaction");
+        settings.commit();
+        assert_eq!(settings.get(ISOLATION), Some("read committed"), "of the next");
+        settings.set(ISOLATION, "read uncommitted", true).expect("weaker");
+        settings.reset(None);
+        assert_eq!(settings.get(ISOLATION), Some("read uncommitted"));
+        settings.roll_back();
+        assert_eq!(settings.get(ISOLATION), Some("read committed"));
     }
 }

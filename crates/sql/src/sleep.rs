@@ -10,7 +10,7 @@ use crate::function::shifted;
 use meridian_txn::{Begin, Mode, ReadAt};
 use std::time::Duration;
 
-/// How long to wait.
+/// The kind of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
     /// A number of seconds: `pg_sleep`

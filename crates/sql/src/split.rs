@@ -14,6 +14,7 @@ use crate::expr::Expr;
 use crate::names;
 use crate::response::Response;
 use crate::session::Session;
+use crate::temporary;
 use crate::{key, kv};
 use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast;
@@ -32,6 +33,9 @@ pub(crate) async fn run(
     let found =
         Resolver::new(&path).object(&mut *txn, &engine.cache, &folded, false, Lock::Shared).await?;
     let table = match found {
+        Some(Object::Table(table)) if temporary::is_temporary(table.id) => {
+            return Err(SqlError::unsupported("SPLIT AT of a temporary table, which has no shard"));
+        }
         Some(Object::Table(table)) => table,
         Some(_) => return Err(catalog::not_a("table", &folded.name)),
         None => {

@@ -1,6 +1,7 @@
 //! The column types, with PostgreSQL's names and object ids.
 
 use crate::enumeration::Enum;
+use crate::rounded::Rounded;
 use std::fmt;
 
 /// The type of a column.
@@ -14,6 +15,8 @@ pub enum Type {
     Int4,
     /// `bigint`
     Int8,
+    /// `real`
+    Float4,
     /// `double precision`
     Float8,
     /// `numeric`, perhaps with (precision, scale)
@@ -24,6 +27,10 @@ pub enum Type {
     Varchar(Option<u32>),
     /// `character(n)`, padded with blanks
     Char(u32),
+    /// `name`: text of at most [`NAME_LENGTH`] bytes
+    Name,
+    /// `"char"`: text of one byte, in system tables
+    ByteChar,
     /// `bytea`
     Bytea,
     /// `uuid`
@@ -32,12 +39,16 @@ pub enum Type {
     Date,
     /// `time without time zone`
     Time,
+    /// `time with time zone`
+    TimeTz,
     /// `timestamp without time zone`
     Timestamp,
     /// `timestamp with time zone`
     TimestampTz,
     /// `interval`
     Interval,
+    /// A type of times with a modifier
+    Rounded(Rounded),
     /// `inet`
     Inet,
     /// `cidr`
@@ -48,8 +59,20 @@ pub enum Type {
     Jsonb,
     /// An array of any dimensions
     Array(Element),
+    /// `bit(n)`, or `bit` without a length
+    Bit(Option<u32>),
+    /// `bit varying`, perhaps with a limit in bits
+    Varbit(Option<u32>),
     /// `int2vector`: numbers of columns, in system tables
     Int2Vector,
+    /// `oidvector`: ids of objects, in system tables
+    OidVector,
+    /// `oid`: the id of an object
+    Oid,
+    /// `xid`: the id of a transaction, which PostgreSQL's system tables have
+    Xid,
+    /// A type of PostgreSQL's system tables, whose values are shown as text
+    Internal(Internal),
     /// The id of an object, shown by the object's name: `regclass` and others
     Object(Object),
     /// An enum type of the database
@@ -73,34 +96,113 @@ pub enum Object {
     Namespace,
     /// Roles: `regrole`
     Role,
-    /// Functions: `regproc`
+    /// Functions by their names: `regproc`
     Procedure,
+    /// Functions by their names and the types of their parameters: `regprocedure`
+    Signature,
+    /// Operators by their names: `regoper`
+    Operator,
+    /// Operators by their names and the types of their operands: `regoperator`
+    OperatorSignature,
+    /// Collations: `regcollation`
+    Collation,
 }
 
 impl Object {
+    const ALL: [(Object, u32, &'static str); 9] = [
+        (Object::Class, 2205, "regclass"),
+        (Object::Type, 2206, "regtype"),
+        (Object::Namespace, 4089, "regnamespace"),
+        (Object::Role, 4096, "regrole"),
+        (Object::Procedure, 24, "regproc"),
+        (Object::Signature, 2202, "regprocedure"),
+        (Object::Operator, 2203, "regoper"),
+        (Object::OperatorSignature, 2204, "regoperator"),
+        (Object::Collation, 4191, "regcollation"),
+    ];
+
+    /// Returns the object id of the type.
+    pub const fn oid(self) -> u32 {
+        Object::ALL[self as usize].1
+    }
+
     /// Returns the name of the type.
     pub const fn name(self) -> &'static str {
-        match self {
-            Object::Class => "regclass",
-            Object::Type => "regtype",
-            Object::Namespace => "regnamespace",
-            Object::Role => "regrole",
-            Object::Procedure => "regproc",
+        Object::ALL[self as usize].2
+    }
+
+    /// Finds a kind by the object id of its type.
+    pub const fn of_oid(oid: u32) -> Option<Object> {
+        let mut at = 0;
+        while at < Object::ALL.len() {
+            if Object::ALL[at].1 == oid {
+                return Some(Object::ALL[at].0);
+            }
+            at += 1;
         }
+        None
     }
 
     /// Finds a kind by the name of its type.
     pub fn named(name: &str) -> Option<Object> {
-        Some(match name {
-            "regclass" => Object::Class,
-            "regtype" => Object::Type,
-            "regnamespace" => Object::Namespace,
-            "regrole" => Object::Role,
-            "regproc" | "regprocedure" | "regoper" | "regoperator" => Object::Procedure,
-            _ => return None,
-        })
+        Object::ALL.iter().find(|(.., other)| *other == name).map(|(kind, ..)| *kind)
     }
 }
+
+/// A type of PostgreSQL's system tables that no expression computes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Internal {
+    /// Expressions: `pg_node_tree`
+    NodeTree,
+    /// Privileges: `aclitem`
+    AclItem,
+    /// Positions in a log: `pg_lsn`
+    Lsn,
+    /// An array of any type: `anyarray`
+    AnyArray,
+    /// Statistics of several columns: `pg_ndistinct`
+    NDistinct,
+    /// Statistics of several columns: `pg_dependencies`
+    Dependencies,
+    /// Statistics of several columns: `pg_mcv_list`
+    McvList,
+}
+
+impl Internal {
+    const ALL: [(Internal, u32, &'static str); 7] = [
+        (Internal::NodeTree, 194, "pg_node_tree"),
+        (Internal::AclItem, 1033, "aclitem"),
+        (Internal::Lsn, 3220, "pg_lsn"),
+        (Internal::AnyArray, 2277, "anyarray"),
+        (Internal::NDistinct, 3361, "pg_ndistinct"),
+        (Internal::Dependencies, 3402, "pg_dependencies"),
+        (Internal::McvList, 5017, "pg_mcv_list"),
+    ];
+
+    /// Returns the object id of the type.
+    pub const fn oid(self) -> u32 {
+        Internal::ALL[self as usize].1
+    }
+
+    /// Returns the name of the type.
+    pub const fn name(self) -> &'static str {
+        Internal::ALL[self as usize].2
+    }
+
+    const fn of_oid(oid: u32) -> Option<Internal> {
+        let mut at = 0;
+        while at < Internal::ALL.len() {
+            if Internal::ALL[at].1 == oid {
+                return Some(Internal::ALL[at].0);
+            }
+            at += 1;
+        }
+        None
+    }
+}
+
+/// The length of a `name`, in bytes: PostgreSQL's.
+pub(crate) const NAME_LENGTH: usize = 63;
 
 /// The type of an array's elements. An array of arrays is an array of more dimensions, so no
 /// element is an array.
@@ -132,17 +234,24 @@ impl Element {
 }
 
 /// The types that arrays have as elements: object id, the array's object id, and its name.
-pub(crate) const ARRAYS: [(u32, u32, &str); 20] = [
+pub(crate) const ARRAYS: [(u32, u32, &str); 39] = [
     (16, 1000, "boolean[]"),
     (17, 1001, "bytea[]"),
+    (18, 1002, "\"char\"[]"),
+    (19, 1003, "name[]"),
     (20, 1016, "bigint[]"),
     (21, 1005, "smallint[]"),
     (23, 1007, "integer[]"),
+    (24, 1008, "regproc[]"),
     (25, 1009, "text[]"),
+    (26, 1028, "oid[]"),
+    (28, 1011, "xid[]"),
     (114, 199, "json[]"),
     (650, 651, "cidr[]"),
+    (700, 1021, "real[]"),
     (701, 1022, "double precision[]"),
     (869, 1041, "inet[]"),
+    (1033, 1034, "aclitem[]"),
     (1042, 1014, "character[]"),
     (1043, 1015, "character varying[]"),
     (1082, 1182, "date[]"),
@@ -150,9 +259,21 @@ pub(crate) const ARRAYS: [(u32, u32, &str); 20] = [
     (1114, 1115, "timestamp without time zone[]"),
     (1184, 1185, "timestamp with time zone[]"),
     (1186, 1187, "interval[]"),
+    (1266, 1270, "time with time zone[]"),
+    (1560, 1561, "bit[]"),
+    (1562, 1563, "bit varying[]"),
     (1700, 1231, "numeric[]"),
+    (2202, 2207, "regprocedure[]"),
+    (2203, 2208, "regoper[]"),
+    (2204, 2209, "regoperator[]"),
+    (2205, 2210, "regclass[]"),
+    (2206, 2211, "regtype[]"),
     (2950, 2951, "uuid[]"),
+    (3220, 3221, "pg_lsn[]"),
     (3802, 3807, "jsonb[]"),
+    (4089, 4090, "regnamespace[]"),
+    (4096, 4097, "regrole[]"),
+    (4191, 4192, "regcollation[]"),
 ];
 
 /// Returns the array of an element's object id: its own object id and its name.
@@ -173,6 +294,7 @@ impl Type {
         match self {
             Type::Array(_) => self,
             Type::Int2Vector => Type::Int2.array(),
+            Type::OidVector => Type::Oid.array(),
             Type::Enum(of) => Type::Array(Element { oid: of.id(), modifier: -1, of: Some(of) }),
             ty => Type::Array(Element { oid: ty.oid(), modifier: ty.modifier(), of: None }),
         }
@@ -183,6 +305,7 @@ impl Type {
         match self {
             Type::Array(element) => Some(element.ty()),
             Type::Int2Vector => Some(Type::Int2),
+            Type::OidVector => Some(Type::Oid),
             _ => None,
         }
     }
@@ -199,28 +322,35 @@ impl Type {
             Type::Json => 114,
             Type::Cidr => 650,
             Type::Inet => 869,
+            Type::Float4 => 700,
             Type::Float8 => 701,
             Type::Char(_) => 1042,
             Type::Varchar(_) => 1043,
+            Type::Name => 19,
+            Type::ByteChar => 18,
             Type::Date => 1082,
             Type::Time => 1083,
+            Type::TimeTz => 1266,
             Type::Timestamp => 1114,
             Type::TimestampTz => 1184,
             Type::Interval => 1186,
+            Type::Rounded(rounded) => rounded.oid(),
             Type::Numeric(_) => 1700,
             Type::Uuid => 2950,
             Type::Jsonb => 3802,
             Type::Array(element) => element.array().0,
             Type::Enum(ty) => ty.id(),
+            Type::Bit(_) => 1560,
+            Type::Varbit(_) => 1562,
             Type::Int2Vector => 22,
+            Type::OidVector => 30,
+            Type::Oid => 26,
+            Type::Xid => 28,
+            Type::Internal(kind) => kind.oid(),
             Type::Void => 2278,
             Type::Record => 2249,
             Type::Records => 2287,
-            Type::Object(Object::Class) => 2205,
-            Type::Object(Object::Type) => 2206,
-            Type::Object(Object::Namespace) => 4089,
-            Type::Object(Object::Role) => 4096,
-            Type::Object(Object::Procedure) => 24,
+            Type::Object(kind) => kind.oid(),
         }
     }
 
@@ -232,13 +362,21 @@ impl Type {
             17 => Type::Bytea,
             20 => Type::Int8,
             21 => Type::Int2,
-            23 | 26 => Type::Int4,
-            25 | 19 => Type::Text,
-            700 | 701 => Type::Float8,
+            23 => Type::Int4,
+            25 => Type::Text,
+            18 => Type::ByteChar,
+            19 => Type::Name,
+            22 => Type::Int2Vector,
+            26 => Type::Oid,
+            28 => Type::Xid,
+            30 => Type::OidVector,
+            700 => Type::Float4,
+            701 => Type::Float8,
             1042 => Type::Char(0),
             1043 => Type::Varchar(None),
             1082 => Type::Date,
             1083 => Type::Time,
+            1266 => Type::TimeTz,
             1114 => Type::Timestamp,
             1184 => Type::TimestampTz,
             1186 => Type::Interval,
@@ -248,9 +386,8 @@ impl Type {
             650 => Type::Cidr,
             869 => Type::Inet,
             3802 => Type::Jsonb,
-            1002 | 1003 => Type::Text.array(),
-            1021 => Type::Float8.array(),
-            1028 => Type::Int4.array(),
+            1560 => Type::Bit(None),
+            1562 => Type::Varbit(None),
             _ => {
                 let mut at = 0;
                 while at < ARRAYS.len() {
@@ -262,17 +399,30 @@ impl Type {
                     }
                     at += 1;
                 }
-                return None;
+                return match (Object::of_oid(oid), Internal::of_oid(oid)) {
+                    (Some(kind), _) => Some(Type::Object(kind)),
+                    (None, Some(kind)) => Some(Type::Internal(kind)),
+                    (None, None) => None,
+                };
             }
         })
     }
 
     /// Returns the type of an object id and a modifier.
     pub const fn with_modifier(oid: u32, modifier: i32) -> Option<Type> {
+        if let Some(ty) = Type::from_oid(oid)
+            && let Some(rounded) = Rounded::of(ty, modifier)
+        {
+            return Some(Type::Rounded(rounded));
+        }
         Some(match (Type::from_oid(oid), modifier) {
             (None, _) => return None,
+            (Some(Type::Bit(_)), n @ 1..) => Type::Bit(Some(n as u32)),
+            (Some(Type::Varbit(_)), n @ 1..) => Type::Varbit(Some(n as u32)),
+            (Some(Type::Array(element)), n @ 0..) => {
+                Type::Array(Element { modifier: n, ..element })
+            }
             (Some(ty), ..4) => ty,
-            (Some(Type::Array(element)), n) => Type::Array(Element { modifier: n, ..element }),
             (Some(Type::Varchar(_)), n) => Type::Varchar(Some(n as u32 - 4)),
             (Some(Type::Char(_)), n) => Type::Char(n as u32 - 4),
             (Some(Type::Numeric(_)), n) => {
@@ -291,25 +441,36 @@ impl Type {
             Type::Int2 => "smallint",
             Type::Int4 => "integer",
             Type::Int8 => "bigint",
+            Type::Float4 => "real",
             Type::Float8 => "double precision",
             Type::Numeric(_) => "numeric",
             Type::Text => "text",
             Type::Varchar(_) => "character varying",
             Type::Char(_) => "character",
+            Type::Name => "name",
+            Type::ByteChar => "\"char\"",
             Type::Bytea => "bytea",
             Type::Uuid => "uuid",
             Type::Date => "date",
             Type::Time => "time without time zone",
+            Type::TimeTz => "time with time zone",
             Type::Timestamp => "timestamp without time zone",
             Type::TimestampTz => "timestamp with time zone",
             Type::Interval => "interval",
+            Type::Rounded(rounded) => rounded.plain().name(),
             Type::Inet => "inet",
             Type::Cidr => "cidr",
             Type::Json => "json",
             Type::Jsonb => "jsonb",
             Type::Array(element) => element.array().1,
             Type::Enum(ty) => ty.shown(),
+            Type::Bit(_) => "bit",
+            Type::Varbit(_) => "bit varying",
             Type::Int2Vector => "int2vector",
+            Type::OidVector => "oidvector",
+            Type::Oid => "oid",
+            Type::Xid => "xid",
+            Type::Internal(kind) => kind.name(),
             Type::Void => "void",
             Type::Record => "record",
             Type::Records => "record[]",
@@ -320,11 +481,17 @@ impl Type {
     /// Returns the size on the wire in bytes, -1 if it varies: `typlen`.
     pub const fn length(self) -> i16 {
         match self {
-            Type::Bool => 1,
+            Type::Bool | Type::ByteChar => 1,
             Type::Int2 => 2,
             Type::Int4 | Type::Date | Type::Object(_) | Type::Enum(_) | Type::Void => 4,
+            Type::Float4 | Type::Oid | Type::Xid => 4,
             Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::TimestampTz => 8,
+            Type::Internal(Internal::Lsn) => 8,
+            Type::TimeTz => 12,
+            Type::Internal(Internal::AclItem) => 12,
             Type::Uuid | Type::Interval => 16,
+            Type::Rounded(rounded) => rounded.plain().length(),
+            Type::Name => NAME_LENGTH as i16 + 1,
             _ => -1,
         }
     }
@@ -337,8 +504,26 @@ impl Type {
             Type::Numeric(Some((precision, scale))) => {
                 (((precision as i32) << 16) | (scale as i32 & 0x7FF)) + 4
             }
+            Type::Rounded(rounded) => rounded.modifier(),
+            Type::Bit(Some(n)) | Type::Varbit(Some(n)) => n as i32,
             Type::Array(element) => element.modifier,
             _ => -1,
+        }
+    }
+
+    /// Returns a type of times without its modifier, and others as they are.
+    pub const fn plain(self) -> Type {
+        match self {
+            Type::Rounded(rounded) => rounded.plain(),
+            other => other,
+        }
+    }
+
+    /// True if it is a type of times with a modifier, or an array of such.
+    pub(crate) const fn is_rounded(self) -> bool {
+        match self {
+            Type::Array(element) => matches!(element.ty(), Type::Rounded(_)),
+            other => matches!(other, Type::Rounded(_)),
         }
     }
 
@@ -365,15 +550,25 @@ impl Type {
         matches!(self, Type::Record | Type::Records)
     }
 
+    /// True if no table of a user stores its values.
+    pub const fn is_of_system(self) -> bool {
+        match self {
+            Type::Array(element) => element.ty().is_of_system(),
+            Type::Int2Vector | Type::OidVector | Type::Internal(_) => true,
+            Type::Object(_) | Type::Xid | Type::Void => true,
+            _ => false,
+        }
+    }
+
     /// True if it is text of any kind.
     pub const fn is_text(self) -> bool {
-        matches!(self, Type::Text | Type::Varchar(_) | Type::Char(_))
+        matches!(self, Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Name)
     }
 
     /// True if its values are equal or not, and have an order: those of `json` have neither.
     pub const fn has_order(self) -> bool {
         match self {
-            Type::Json | Type::Void => false,
+            Type::Json | Type::Void | Type::Internal(_) => false,
             Type::Array(element) => element.oid != Type::Json.oid(),
             _ => true,
         }
@@ -384,9 +579,14 @@ impl Type {
         matches!(self, Type::Int2 | Type::Int4 | Type::Int8)
     }
 
+    /// True if its values are ids of objects.
+    pub const fn is_oid(self) -> bool {
+        matches!(self, Type::Oid | Type::Object(_))
+    }
+
     /// True if arithmetic is defined on it.
     pub const fn is_number(self) -> bool {
-        matches!(self, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_))
+        self.is_integer() || matches!(self, Type::Float4 | Type::Float8 | Type::Numeric(_))
     }
 
     /// Returns the type without its modifier, as parameters have it.
@@ -404,6 +604,9 @@ impl Type {
         match self {
             Type::Numeric(_) => Type::Numeric(None),
             Type::Varchar(_) => Type::Text,
+            Type::Rounded(rounded) => rounded.plain(),
+            Type::Bit(_) => Type::Bit(None),
+            Type::Varbit(_) => Type::Varbit(None),
             Type::Array(element) => element.ty().base().array(),
             other => other,
         }
@@ -415,7 +618,10 @@ impl fmt::Display for Type {
         match self {
             Type::Varchar(Some(n)) => write!(f, "character varying({n})"),
             Type::Char(n) if *n > 0 => write!(f, "character({n})"),
+            Type::Bit(Some(n)) => write!(f, "bit({n})"),
+            Type::Varbit(Some(n)) => write!(f, "bit varying({n})"),
             Type::Numeric(Some((precision, scale))) => write!(f, "numeric({precision},{scale})"),
+            Type::Rounded(rounded) => write!(f, "{rounded}"),
             Type::Array(element) => write!(f, "{}[]", element.ty()),
             other => f.write_str(other.name()),
         }

@@ -15,32 +15,34 @@ use crate::engine::Engine;
 use crate::error::{SqlError, restart, state};
 use crate::expr::Facts;
 use crate::key;
+use crate::made;
+use crate::notify::Action;
 use crate::savepoints::Savepoints;
 use crate::sequence::{Changed, Drawn, Sequences};
+use crate::settings::Settings;
 use crate::system;
+use crate::temporary;
 use meridian_txn::{Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
 
 /// The effects of a statement's functions that a replay does not repeat: the values that it drew
-/// from sequences, and its calls of advisory locks.
+/// from sequences, and its other calls.
 #[derive(Default, Clone)]
 pub(crate) struct Effected {
     pub(crate) drawn: Drawn,
-    pub(crate) locks: advisory::Done,
+    pub(crate) calls: made::Calls,
 }
 
 impl Effected {
     /// Returns what the statement that ran last has done.
     pub(crate) fn of_last(facts: &Facts) -> Effected {
-        let (drawn, locks) = (facts.sequences.take_drawn(), facts.advisory.take_done());
-        Effected { drawn, locks }
+        Effected { drawn: facts.sequences.take_drawn(), calls: facts.made.take_done() }
     }
 
     /// Returns what the statement that failed has done, and was to do again, for its next attempt.
     pub(crate) fn of_failed(facts: &Facts) -> Effected {
-        let (drawn, locks) = (facts.sequences.take_rest(), facts.advisory.take_rest());
-        Effected { drawn, locks }
+        Effected { drawn: facts.sequences.take_rest(), calls: facts.made.take_rest() }
     }
 }
 
@@ -51,14 +53,29 @@ pub(crate) enum Step {
         params: Arc<[Datum]>,
         checksum: u64,
         effected: Arc<Effected>,
-        /// The session's zone when it ran.
-        zone: Zone,
+        /// The session's settings when it ran.
+        settings: Arc<Settings>,
     },
-    Savepoint(String),
+    Savepoint {
+        name: String,
+        /// The number of advisory locks of the transaction that were taken before it.
+        locks: usize,
+    },
     Release(String),
     RollbackTo(String),
     /// SET CONSTRAINTS, and which constraints are deferred from then on.
     Deferral(Deferral),
+    /// LISTEN, UNLISTEN or NOTIFY.
+    Announced(Action),
+}
+
+/// The progress of a transaction in what its session does apart from it.
+#[derive(Clone, Copy)]
+pub(crate) struct Marks {
+    /// The number of advisory locks that it has taken.
+    pub(crate) locks: usize,
+    /// The number of its actions for LISTEN and NOTIFY.
+    pub(crate) notifications: usize,
 }
 
 /// The state of a transaction at a savepoint.
@@ -66,8 +83,7 @@ pub(crate) struct Saved {
     point: Savepoint,
     /// The number of sequences that were changed before it.
     changed: usize,
-    /// The number of advisory locks of the transaction that were taken before it.
-    locks: usize,
+    marks: Marks,
     deferral: Deferral,
     /// The changes of the deferred obligations before it.
     deferred: usize,
@@ -138,7 +154,7 @@ impl Work {
         how: Begin,
         explicit: bool,
     ) -> Result<Work, SqlError> {
-        let txn = engine.database().begin(how).await?;
+        let txn = engine.begin(how).await?;
         Ok(Work {
             txn,
             explicit,
@@ -188,7 +204,9 @@ impl Work {
         tables: &[Planned],
         newest: bool,
     ) -> Result<bool, SqlError> {
-        let tables = || tables.iter().copied().filter(|table| !system::is_system(table.id));
+        // Plans for temporary objects hold for a generation of these, which their path has.
+        let is_shared = |id| !system::is_system(id) && !temporary::is_temporary(id);
+        let tables = || tables.iter().copied().filter(|table| is_shared(table.id));
         for table in tables() {
             // Reads in one shard only are of the present, whatever their timestamp, since the shard
             // has nothing newer.
@@ -248,27 +266,30 @@ impl Work {
     }
 
     /// Checks the deferred obligations at the end of the transaction. Fails with 23503.
-    pub(crate) async fn check_deferred(&mut self) -> Result<(), SqlError> {
+    pub(crate) async fn check_deferred(&mut self, zone: &Zone) -> Result<(), SqlError> {
         let all = self.deferred.take();
-        constraint::check_all(&all, self.txn.as_mut(), Written::MayBeGone).await
+        constraint::check_all(&all, self.txn.as_mut(), Written::MayBeGone, zone).await
     }
 
     /// Changes which constraints are deferred, and checks the obligations that no longer are. Fails
     /// with 23503.
-    pub(crate) async fn defer(&mut self, deferral: Deferral) -> Result<(), SqlError> {
+    pub(crate) async fn defer(&mut self, deferral: Deferral, zone: &Zone) -> Result<(), SqlError> {
         self.journal.push(Step::Deferral(deferral.clone()));
         self.deferral = deferral;
-        self.check_due().await
+        self.check_due(zone).await
     }
 
     /// Checks the obligations whose constraints are not deferred. Fails with 23503.
-    pub(crate) async fn check_due(&mut self) -> Result<(), SqlError> {
+    pub(crate) async fn check_due(&mut self, zone: &Zone) -> Result<(), SqlError> {
         let due = self.deferred.take_due(&self.deferral);
-        constraint::check_all(&due, self.txn.as_mut(), Written::MayBeGone).await
+        constraint::check_all(&due, self.txn.as_mut(), Written::MayBeGone, zone).await
     }
 
     /// Counts rows that a statement has changed.
     pub(crate) fn has_changed(&mut self, table: u32, rows: u64) {
+        if temporary::is_temporary(table) {
+            return;
+        }
         match self.changed.iter_mut().find(|(id, _)| *id == table) {
             Some((_, count)) => *count += rows,
             None if rows > 0 => self.changed.push((table, rows)),
@@ -276,16 +297,17 @@ impl Work {
         }
     }
 
-    pub(crate) fn savepoint(&mut self, name: &str, locks: &advisory::Holds) {
+    /// Begins a savepoint.
+    pub(crate) fn savepoint(&mut self, name: &str, marks: Marks) {
         let saved = Saved {
-            locks: locks.mark(),
+            marks,
             point: self.txn.savepoint(),
             changed: self.sequences.ids.len(),
             deferral: self.deferral.clone(),
             deferred: self.deferred.mark(),
         };
         self.savepoints.begin(name, saved);
-        self.journal.push(Step::Savepoint(name.into()));
+        self.journal.push(Step::Savepoint { name: name.into(), locks: marks.locks });
     }
 
     pub(crate) fn release(&mut self, name: &str) -> Result<(), SqlError> {
@@ -296,30 +318,31 @@ impl Work {
         Ok(())
     }
 
+    /// Rolls back to a savepoint. Returns the marks of it: the caller takes back what came later. A
+    /// replay does so for notifications alone, since its first run did for locks.
     pub(crate) fn rollback_to(
         &mut self,
         name: &str,
         sequences: &Sequences,
-        locks: &advisory::Holds,
-    ) -> Result<(), SqlError> {
+    ) -> Result<Marks, SqlError> {
         let saved = self.savepoints.roll_back_to(name).ok_or_else(|| no_savepoint(name))?;
         self.txn.rollback_to(saved.point);
         self.sequences.roll_back(saved.changed);
         self.deferral = saved.deferral.clone();
         self.deferred.roll_back(saved.deferred);
-        locks.roll_back(saved.locks);
+        let marks = saved.marks;
         sequences.rolled_back(self.txn.as_mut(), &self.sequences)?;
         self.failed = false;
         self.versions.clear();
         self.journal.push(Step::RollbackTo(name.into()));
-        Ok(())
+        Ok(marks)
     }
 
     /// Fails the transaction: only a rollback helps. The advisory locks that it has taken since its
     /// newest savepoint end at once.
     pub(crate) fn fail(&mut self, locks: &advisory::Holds) {
         self.failed = true;
-        locks.roll_back(self.savepoints.newest().map_or(0, |saved| saved.locks));
+        locks.roll_back(self.savepoints.newest().map_or(0, |saved| saved.marks.locks));
     }
 
     /// True if nothing has run in it, so that another one can take its place.
@@ -334,7 +357,7 @@ impl Work {
         params: &Arc<[Datum]>,
         checksum: u64,
         effected: Effected,
-        zone: &Zone,
+        settings: &Arc<Settings>,
     ) {
         if !self.reads_only() {
             self.levels = self.levels.max(compiled.source.levels);
@@ -343,7 +366,7 @@ impl Work {
                 params: params.clone(),
                 checksum,
                 effected: Arc::new(effected),
-                zone: zone.clone(),
+                settings: settings.clone(),
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Writes rows: generated columns, constraints, the row, the entries of its indexes.
 
-use crate::catalog::Table;
+use crate::catalog::{ColumnDef, Table};
 use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -66,43 +66,49 @@ fn check(table: &Table, row: &[Datum], facts: &Facts) -> Result<(), SqlError> {
                     column.name, table.name
                 ),
             )
-            .detail(format!(
-                "Failing row contains ({}).",
-                shown(table, row, table.present().map(|(at, _)| at), facts.zone())
-            )));
+            .detail(format!("Failing row contains ({}).", shown(table, row, facts.zone())))
+            .of_column(table, &column.name));
         }
     }
-    table.check(row, facts, || shown(table, row, table.present().map(|(at, _)| at), facts.zone()))
+    table.check(row, facts, || shown(table, row, facts.zone()))
 }
 
-fn shown(
-    table: &Table,
-    row: &[Datum],
-    columns: impl IntoIterator<Item = usize>,
-    zone: &Zone,
-) -> String {
-    let text = |at: usize| {
-        let text = row[at].to_text_in(table.columns[at].ty, zone);
-        text.unwrap_or_else(|| "null".into())
+/// The bytes of a value beyond which the detail of an error cuts it.
+const SHOWN_BYTES: usize = 64;
+
+/// Returns the values of a row for the detail of an error.
+fn shown(table: &Table, row: &[Datum], zone: &Zone) -> String {
+    let text = |(at, column): (usize, &ColumnDef)| {
+        let mut text = row[at].to_text_in(column.ty, zone).unwrap_or_else(|| "null".into());
+        if text.len() > SHOWN_BYTES {
+            text.truncate(text.floor_char_boundary(SHOWN_BYTES));
+            text += "...";
+        }
+        text
     };
-    columns.into_iter().map(text).collect::<Vec<_>>().join(", ")
+    table.present().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns 23505 in PostgreSQL's words.
-pub(crate) fn duplicate(table: &Table, index: Option<usize>, row: &[Datum]) -> SqlError {
+pub(crate) fn duplicate(
+    table: &Table,
+    index: Option<usize>,
+    row: &[Datum],
+    zone: &Zone,
+) -> SqlError {
     let Some(index) = index.map(|at| &table.indexes[at]).or(table.primary.as_ref()) else {
         return SqlError::new(state::UNIQUE, "duplicate key value");
     };
-    duplicate_of(table, index, row)
+    duplicate_of(table, index, row, zone)
 }
 
-pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum]) -> SqlError {
+pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum], zone: &Zone) -> SqlError {
     let names: Vec<&str> = index.columns.iter().map(|part| index.text_of(table, *part)).collect();
     let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
-    let error = SqlError::new(state::UNIQUE, message);
+    let error = SqlError::new(state::UNIQUE, message).of_constraint(table, &index.name);
     let Ok(values) = index.values(row) else { return error };
     let text = |(part, value): (&IndexPart, &Datum)| {
-        value.to_text(index.type_of(table, *part)).unwrap_or_else(|| "null".into())
+        value.to_text_in(index.type_of(table, *part), zone).unwrap_or_else(|| "null".into())
     };
     let values: Vec<String> = index.columns.iter().zip(&values).map(text).collect();
     error.detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
@@ -199,7 +205,7 @@ pub(crate) async fn update<S: Store + ?Sized>(
     let moved = new_key != *key;
     if moved {
         if txn.read(&new_key).await?.is_some() {
-            return Err(duplicate(table, None, new));
+            return Err(duplicate(table, None, new, facts.zone()));
         }
         txn.put(key.clone(), None)?;
     }
@@ -218,7 +224,7 @@ pub(crate) async fn update<S: Store + ?Sized>(
             if let Some(there) = there
                 && (!stays || *index.row_key(&there)? != key[kv::PREFIX..])
             {
-                return Err(duplicate(table, Some(at), new));
+                return Err(duplicate(table, Some(at), new, facts.zone()));
             }
         }
         if let Some(before) = before.filter(|_| !stays) {

@@ -245,6 +245,11 @@ pub enum Failure {
         /// The limit in bytes.
         limit_bytes: u64,
     },
+    /// There is no memory for a row that is kept in it: SQLSTATE 53200.
+    OutOfMemory {
+        /// The limit in bytes.
+        limit_bytes: u64,
+    },
     /// The disk has no room for writes: SQLSTATE 53100. Reads still succeed.
     DiskFull,
     /// A lock was not acquired within the timeout: SQLSTATE 55P03.
@@ -307,6 +312,10 @@ impl fmt::Display for Failure {
             Failure::ReadOnly => f.write_str("cannot write in a read-only transaction"),
             Failure::TooLarge { limit_bytes } => {
                 write!(f, "the transaction writes more than {limit_bytes} bytes")
+            }
+            Failure::OutOfMemory { limit_bytes } => {
+                let megabytes = limit_bytes >> 20;
+                write!(f, "queries and temporary tables may take {megabytes} MB together")
             }
             Failure::DiskFull => f.write_str("no room left on the disk for writes"),
             Failure::LockTimeout => f.write_str("canceling statement due to lock timeout"),

@@ -19,10 +19,12 @@ use catalog::{CLIENTS, Client, Run};
 use clap::Args;
 use lines::Results;
 use meridian_sim::SimulatedProtocol;
-use meridian_sim::protocols;
+use meridian_sim::protocols::DEFAULT;
 use page::{Outcome, Row};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::defects;
 use crate::pgbench::sql;
 use crate::server::{self, Postgres, Server};
 
@@ -33,10 +35,10 @@ const SETTINGS: [&str; 1] = ["max_prepared_transactions=10"];
 
 /// The end of the command's help.
 const NEEDS: &str = "\
-It needs PostgreSQL's server programs and psql, and of each client that runs: python3 with venv and
-pip, node with npm, a JDK with mvn, or go. The libraries come from PyPI, npm, Maven Central and the
-Go module proxy, in the versions of the manifests in tests/clients. They are kept in
-target/clients, so that later runs need no network.";
+It needs PostgreSQL's server programs, and beside them psql, pg_dump and pg_restore; and of each
+client that runs: python3 with venv and pip, node with npm, a JDK with mvn, or go. The libraries
+come from PyPI, npm, Maven Central and the Go module proxy, in the versions of the manifests in
+tests/clients. They are kept in target/clients, so that later runs need no network.";
 
 /// The options of the command.
 #[derive(Debug, Args)]
@@ -49,7 +51,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_parser = catalog::named)]
     only: Vec<&'static Client>,
     /// The protocol of Meridian's databases.
-    #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = crate::defects::protocol)]
+    #[arg(long, default_value = DEFAULT.row.name, value_parser = defects::protocol)]
     protocol: &'static SimulatedProtocol,
     /// Write the matrix and the differences to docs/compatibility.md.
     #[arg(long, conflicts_with = "only")]
@@ -71,6 +73,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     server::readable(folder.path())?;
     let programs = Postgres::find()?;
     let postgres = programs.start_with(folder.path(), 0, &SETTINGS)?;
+    let path = programs.first_in_path()?;
     let mut rows = Vec::new();
     for client in chosen(&options.only) {
         eprintln!("{} …", client.name);
@@ -83,8 +86,8 @@ pub fn run(options: &Options) -> Result<(), String> {
             Ok(()) => {
                 // A server for each client: none depends on what another left.
                 let data = folder.path().join(client.name);
-                let meridian = server::meridian(&binary, &data, 1, &[]);
-                let sides = Sides { meridian: meridian.as_ref(), postgres: &postgres };
+                let meridian = server::meridian(&binary, &data, 1, &[])?;
+                let sides = Sides { meridian: &meridian, postgres: &postgres, path: &path };
                 for run in client.runs {
                     let outcome = sides.compare(options.protocol, client, run, &home)?;
                     eprintln!("  {}", outcome.summary(run));
@@ -110,9 +113,10 @@ fn chosen(only: &[&'static Client]) -> Vec<&'static Client> {
 
 /// The two servers.
 struct Sides<'a> {
-    /// Meridian, or the reason why it did not start.
-    meridian: Result<&'a Server, &'a String>,
+    meridian: &'a Server,
     postgres: &'a Server,
+    /// The folders in which programs find others, PostgreSQL's first.
+    path: &'a OsString,
 }
 
 impl Sides<'_> {
@@ -132,14 +136,10 @@ impl Sides<'_> {
         };
         // Programs that create databases learn of a protocol that is not the default.
         let name = protocol.row.name;
-        let other = (name != protocols::DEFAULT.row.name).then_some(name);
+        let other = (name != DEFAULT.row.name).then_some(name);
         let create = format!("{create} PROTOCOL = \"{name}\"");
-        let created = self.meridian.map_err(String::clone).and_then(|server| {
-            sql(&server.target, &create)?;
-            Ok(server)
-        });
-        let on_meridian = match created {
-            Ok(server) => self.run(server, other, client, run, home, &database)?,
+        let on_meridian = match sql(&self.meridian.target, &create) {
+            Ok(_) => self.run(self.meridian, other, client, run, home, &database)?,
             Err(why) => Results::ended(&why),
         };
         Ok(Outcome::Ran { postgres: on_postgres, meridian: on_meridian })
@@ -159,14 +159,14 @@ impl Sides<'_> {
         let mut command = process::command(home, client.program(run));
         command
             .args(run.arguments)
+            .env("PATH", self.path)
             .env("PGHOST", "127.0.0.1")
             .env("PGPORT", target.port.to_string())
             .env("PGUSER", &target.user)
             .env("PGDATABASE", database)
             .env("PGSSLMODE", "disable")
             .env("POSTGRES_PORT", beside.port.to_string())
-            .env("POSTGRES_USER", &beside.user)
-            .env_remove("PGPASSWORD");
+            .env("POSTGRES_USER", &beside.user);
         if let Some(protocol) = protocol {
             command.env("MERIDIAN_PROTOCOL", protocol);
         }

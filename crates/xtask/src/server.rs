@@ -2,7 +2,7 @@
 
 use crate::machine::{Used, used};
 use crate::pgbench::Target;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -169,6 +169,13 @@ impl Postgres {
         }
         command.env_remove("PGDATA").stdin(Stdio::null()).stdout(Stdio::null());
         command
+    }
+
+    /// Returns the folders in which this process finds programs, behind that of PostgreSQL's.
+    pub fn first_in_path(&self) -> Result<OsString, String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.folder.clone()).chain(std::env::split_paths(&path));
+        std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))
     }
 
     /// Returns the version.

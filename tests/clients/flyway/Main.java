@@ -6,30 +6,18 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.flywaydb.core.Flyway;
 import org.flywaydb.core.api.FlywayException;
 import org.flywaydb.core.api.MigrationInfo;
 
 /** Flyway: versioned and repeatable migrations. */
 final class Main {
-  private static final AtomicInteger NUMBER = new AtomicInteger();
-
   /** A database of its own for each check. */
   static final class Database implements AutoCloseable {
     final String url;
 
     Database() throws Exception {
-      String name = Checks.DATABASE + "_" + NUMBER.incrementAndGet();
-      String protocol = System.getenv("MERIDIAN_PROTOCOL");
-      try (Connection c = DriverManager.getConnection(Checks.URL)) {
-        c.createStatement()
-            .execute(
-                "CREATE DATABASE "
-                    + name
-                    + (protocol == null ? "" : " PROTOCOL = \"" + protocol + "\""));
-      }
-      url = Checks.URL.replace("/" + Checks.DATABASE, "/" + name);
+      url = Checks.freshDatabase();
     }
 
     Flyway flyway(String... folders) {

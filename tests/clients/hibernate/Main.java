@@ -2,8 +2,6 @@ import jakarta.persistence.LockModeType;
 import jakarta.persistence.OptimisticLockException;
 import jakarta.persistence.criteria.JoinType;
 import java.math.BigDecimal;
-import java.sql.Connection;
-import java.sql.DriverManager;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
@@ -14,7 +12,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import org.hibernate.Session;
 import org.hibernate.SessionFactory;
@@ -22,24 +19,13 @@ import org.hibernate.cfg.Configuration;
 
 /** Hibernate: schemas made from entities, sessions, HQL and criteria. */
 final class Main {
-  private static final AtomicInteger NUMBER = new AtomicInteger();
-
   /** A database of its own for each check, and what is made of it. */
   static final class Database implements AutoCloseable {
     final String url;
     private final List<SessionFactory> open = new ArrayList<>();
 
     Database() throws Exception {
-      String name = Checks.DATABASE + "_" + NUMBER.incrementAndGet();
-      String protocol = System.getenv("MERIDIAN_PROTOCOL");
-      try (Connection c = DriverManager.getConnection(Checks.URL)) {
-        c.createStatement()
-            .execute(
-                "CREATE DATABASE "
-                    + name
-                    + (protocol == null ? "" : " PROTOCOL = \"" + protocol + "\""));
-      }
-      url = Checks.URL.replace("/" + Checks.DATABASE, "/" + name);
+      url = Checks.freshDatabase();
     }
 
     SessionFactory factory(String action, Class<?>... entities) {

@@ -39,8 +39,7 @@ fn fault(severity: &str, error: SqlError) -> Fault {
 }
 
 fn heading(column: &Column) -> Heading {
-    let number =
-        matches!(column.ty, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_));
+    let number = column.ty.is_number() || column.ty == Type::Oid;
     Heading { name: column.name.clone(), number: Some(number) }
 }
 

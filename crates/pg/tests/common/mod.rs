@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_postgres::SimpleQueryMessage;
 
 pub use memory::Memory;
 
@@ -290,4 +291,21 @@ pub fn codes(answer: &[Message]) -> Vec<String> {
         .filter(|message| message.tag == b'E')
         .filter_map(|error| error.field(b'C'))
         .collect()
+}
+
+/// Returns the first column of a statement's rows, or its SQLSTATE; fails if the statement waits.
+pub async fn first(client: &tokio_postgres::Client, sql: &str) -> Vec<String> {
+    let answer = timeout(PATIENCE, client.simple_query(sql)).await.expect("does not wait");
+    match answer {
+        Ok(messages) => messages
+            .iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+            .collect(),
+        Err(error) => {
+            vec![error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())]
+        }
+    }
 }

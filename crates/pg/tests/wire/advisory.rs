@@ -1,27 +1,10 @@
 //! Tests advisory locks, functions that sleep, and the end of other sessions, in several sessions.
 
-use crate::common::{PATIENCE, start, start_by};
+use crate::common::{PATIENCE, first, start, start_by};
 use meridian_systems::Protocol;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
-use tokio_postgres::{Client, SimpleQueryMessage};
-
-/// Returns the first column of a statement's rows, or its SQLSTATE.
-async fn first(client: &Client, sql: &str) -> Vec<String> {
-    let answer = timeout(PATIENCE, client.simple_query(sql)).await.expect("does not wait");
-    match answer {
-        Ok(messages) => messages
-            .iter()
-            .filter_map(|message| match message {
-                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-                _ => None,
-            })
-            .collect(),
-        Err(error) => {
-            vec![error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())]
-        }
-    }
-}
+use tokio_postgres::Client;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_exclude_each_other_under_every_protocol() {

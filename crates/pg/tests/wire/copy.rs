@@ -178,3 +178,24 @@ async fn a_copy_that_cannot_be_says_why() {
     let left = say(&mut raw, query("select count(*) from c")).await;
     assert_eq!(left[1].row()[0].as_deref(), Some(&b"5"[..]));
 }
+
+/// In binary, the header comes with the first row, or with the end, as clients expect.
+#[tokio::test]
+async fn the_header_of_binary_comes_with_the_first_row() {
+    let server = start().await;
+    let mut raw = server.session().await;
+    let header = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+    let (one, two) = (b"\0\x01\0\0\0\x04\0\0\0\x01", b"\0\x01\0\0\0\x04\0\0\0\x02");
+    let end = b"\xff\xff";
+    for (sql, expected) in [
+        (
+            "copy (values (1), (2)) to stdout binary",
+            vec![[&header[..], one].concat(), two.to_vec(), end.to_vec()],
+        ),
+        ("copy (select 1 where false) to stdout binary", vec![[&header[..], end].concat()]),
+    ] {
+        let answer = say(&mut raw, query(sql)).await;
+        let data = answer.iter().filter(|message| message.tag == b'd');
+        assert_eq!(data.map(|it| it.body.clone()).collect::<Vec<_>>(), expected, "{sql}");
+    }
+}

@@ -1,28 +1,11 @@
 //! Tests `SELECT … FOR UPDATE` with NOWAIT and SKIP LOCKED, in two sessions.
 
-use crate::common::{PATIENCE, query, start, start_by};
+use crate::common::{PATIENCE, first, query, start, start_by};
 use meridian_systems::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_postgres::{Client, SimpleQueryMessage};
-
-/// Returns the first column of a statement's rows, or its SQLSTATE; fails if the statement waits.
-async fn first(client: &Client, sql: &str) -> Vec<String> {
-    let answer = timeout(PATIENCE, client.simple_query(sql)).await.expect("does not wait");
-    match answer {
-        Ok(messages) => messages
-            .iter()
-            .filter_map(|message| match message {
-                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-                _ => None,
-            })
-            .collect(),
-        Err(error) => {
-            vec![error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())]
-        }
-    }
-}
+use tokio_postgres::Client;
 
 async fn jobs(client: &Client) {
     client

@@ -4,7 +4,7 @@ use crate::common::start;
 use bytes::BytesMut;
 use std::error::Error;
 use tokio_postgres::SimpleQueryMessage;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 /// A value as its bytes on the wire.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,6 +43,22 @@ fn values() -> Vec<(&'static str, u32, &'static str, Vec<u8>)> {
         ("int2", 21, "-32768", i16::MIN.to_be_bytes().to_vec()),
         ("int4", 23, "2147483647", i32::MAX.to_be_bytes().to_vec()),
         ("int8", 20, "-9223372036854775808", i64::MIN.to_be_bytes().to_vec()),
+        ("oid", 26, "4294967295", u32::MAX.to_be_bytes().to_vec()),
+        ("name", 19, "it's", b"it's".to_vec()),
+        ("\"char\"", 18, "r", b"r".to_vec()),
+        ("\"char\"", 18, "", vec![0]),
+        ("float4", 700, "1.1", 1.1f32.to_be_bytes().to_vec()),
+        ("float4", 700, "-Infinity", f32::NEG_INFINITY.to_be_bytes().to_vec()),
+        ("bit(3)", 1560, "101", vec![0, 0, 0, 3, 0b1010_0000]),
+        ("varbit", 1562, "", vec![0, 0, 0, 0]),
+        ("varbit(20)", 1562, "000000001", vec![0, 0, 0, 9, 0, 0b1000_0000]),
+        // Microseconds, and seconds to the west.
+        (
+            "timetz",
+            1266,
+            "00:00:01.5+02",
+            [&1_500_000i64.to_be_bytes()[..], &(-7200i32).to_be_bytes()].concat(),
+        ),
         ("float8", 701, "-1.5", (-1.5f64).to_be_bytes().to_vec()),
         ("float8", 701, "Infinity", f64::INFINITY.to_be_bytes().to_vec()),
         // Digits in base 10000: 1234, 5600 with weight 0, sign minus, two decimal places.
@@ -164,4 +180,59 @@ async fn bytes_that_are_no_value_are_refused() {
         assert!(code.starts_with("22"), "{column} {bytes:?}: {code} {error:?}");
     }
     assert!(client.query("SELECT id FROM v", &[]).await.expect("runs").is_empty());
+}
+
+#[tokio::test]
+async fn ids_of_objects_are_numbers_in_binary() {
+    let server = start().await;
+    let client = server.client().await;
+    for (value, oid, id) in [
+        ("'pg_class'::regclass", 2205, 1259u32),
+        ("'int4'::regtype", 2206, 23),
+        ("'array_in'::regproc", 24, 750),
+        ("'now'::regproc", 24, 1299),
+        ("'pg_catalog'::regnamespace", 4089, 11),
+        ("'\"C\"'::regcollation", 4191, 950),
+        ("7::regprocedure", 2202, 7),
+        ("7::regoper", 2203, 7),
+        ("7::regoperator", 2204, 7),
+        ("7::oid", 26, 7),
+    ] {
+        let row = client.query_one(&format!("SELECT {value}"), &[]).await.expect(value);
+        assert_eq!(row.columns()[0].type_().oid(), oid, "{value}");
+        assert_eq!(row.get::<_, Binary>(0), Binary(id.to_be_bytes().to_vec()), "{value}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_reads_the_labels_of_an_enum_type_from_the_catalog() {
+    let server = start().await;
+    let client = server.client().await;
+    client.batch_execute("CREATE TYPE mood AS ENUM ('sad', 'ok')").await.expect("is made");
+    let select = client.prepare("SELECT $1::mood, ARRAY[$1::mood]").await.expect("is prepared");
+    let labels = Kind::Enum(vec!["sad".to_owned(), "ok".to_owned()]);
+    assert_eq!(select.params()[0].kind(), &labels);
+    let Kind::Array(element) = select.columns()[1].type_().kind() else { panic!("no array") };
+    assert_eq!((element.name(), element.kind()), ("mood", &labels));
+}
+
+#[tokio::test]
+async fn the_catalog_has_postgresql_s_types() {
+    let server = start().await;
+    let client = server.client().await;
+    for (columns, oids) in [
+        ("oid, relname, relkind, reltuples FROM pg_class", &[26, 19, 18, 700][..]),
+        ("relfrozenxid, relacl, relpartbound FROM pg_class", &[28, 1034, 194]),
+        ("typname, typlen, typinput, typelem FROM pg_type", &[19, 21, 24, 26]),
+        ("indkey, indclass, indpred FROM pg_index", &[22, 30, 194]),
+        ("attrelid, attnum, attmissingval FROM pg_attribute", &[26, 21, 2277]),
+        ("conkey, conpfeqop FROM pg_constraint", &[1005, 1028]),
+        ("parameter_types FROM pg_prepared_statements", &[2211]),
+        ("client_addr, backend_xid FROM pg_stat_activity", &[869, 28]),
+        ("table_name, is_nullable FROM information_schema.columns", &[19, 1043]),
+    ] {
+        let statement = client.prepare(&format!("SELECT {columns}")).await.expect(columns);
+        let types = statement.columns().iter().map(|column| column.type_().oid());
+        assert_eq!(types.collect::<Vec<_>>(), oids, "{columns}");
+    }
 }

@@ -8,8 +8,8 @@ use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
 use meridian_clock::Timestamp;
-use meridian_txn::{Lock, Outcome, Transaction};
-use std::collections::{BTreeMap, VecDeque};
+use meridian_txn::{Lock, Transaction};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,9 +38,6 @@ pub(crate) struct Call {
     pub(crate) of_transaction: bool,
 }
 
-/// The calls of a statement with their values, for its replay, which makes none again.
-pub(crate) type Done = VecDeque<(Call, Option<Name>, Datum)>;
-
 /// The locks of a session.
 #[derive(Default)]
 pub(crate) struct Holds {
@@ -55,16 +52,16 @@ struct State {
     /// The locks of the open transaction, in order.
     of_transaction: Vec<Hold>,
     /// Entries to be removed: those of ended transactions and of interrupted calls.
-    loose: Vec<Hold>,
-    done: Done,
-    again: Done,
+    loose: BTreeSet<Hold>,
 }
 
 /// A lock that is held.
 struct Held {
-    /// How many times.
-    count: u64,
-    /// When it was taken.
+    /// The number of times that the session has taken it for itself.
+    by_session: u64,
+    /// The number of times that it stands in `of_transaction`.
+    by_transaction: u64,
+    /// A time from which on it was held.
     at: Timestamp,
 }
 
@@ -78,28 +75,6 @@ impl Holds {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a statement; a replay returns `again` what it returned before.
-    pub(crate) fn begin_statement(&self, again: Done) {
-        let mut state = self.state();
-        state.done.clear();
-        state.again = again;
-    }
-
-    /// Returns what the statement that ran last has done.
-    pub(crate) fn take_done(&self) -> Done {
-        let mut state = self.state();
-        state.again.clear();
-        std::mem::take(&mut state.done)
-    }
-
-    /// Returns what the statement that failed has done, and was to do again, for its next attempt.
-    pub(crate) fn take_rest(&self) -> Done {
-        let mut state = self.state();
-        let (mut done, rest) = (std::mem::take(&mut state.done), std::mem::take(&mut state.again));
-        done.extend(rest);
-        done
-    }
-
     /// Returns the number of locks of the open transaction.
     pub(crate) fn mark(&self) -> usize {
         self.state().of_transaction.len()
@@ -111,7 +86,7 @@ impl Holds {
         let mut state = self.state();
         let at = mark.min(state.of_transaction.len());
         for hold in state.of_transaction.split_off(at) {
-            state.give_up(hold);
+            state.give_up(hold, |held| &mut held.by_transaction);
         }
     }
 
@@ -123,9 +98,9 @@ impl Holds {
     /// Releases what was given up.
     pub(crate) async fn settle(&self, engine: &Engine) -> Result<(), SqlError> {
         loop {
-            let Some(hold) = self.state().loose.last().copied() else { break };
+            let Some(hold) = self.state().loose.first().copied() else { break };
             self.process.release(engine, self.session, hold).await?;
-            self.state().loose.retain(|loose| *loose != hold);
+            self.state().loose.remove(&hold);
         }
         self.process.note(self.session, !self.state().held.is_empty());
         Ok(())
@@ -140,18 +115,18 @@ impl Holds {
     /// Gives up all locks of the session, but for those of the open transaction.
     pub(crate) fn give_up_session(&self) {
         let mut state = self.state();
-        let State { held, of_transaction, loose, .. } = &mut *state;
+        let State { held, loose, .. } = &mut *state;
         held.retain(|hold, held| {
-            held.count = of_transaction.iter().filter(|of| *of == hold).count() as u64;
-            if held.count == 0 {
-                loose.push(*hold);
+            held.by_session = 0;
+            if held.by_transaction == 0 {
+                loose.insert(*hold);
             }
-            held.count > 0
+            held.by_transaction > 0
         });
     }
 
     /// Checks, in a transaction that is about to commit, that the session still holds its locks.
-    /// One whose snapshot is older than a lock cannot tell.
+    /// A transaction whose snapshot is older than a lock cannot tell.
     pub(crate) async fn check(&self, txn: &mut dyn Transaction) -> Result<(), SqlError> {
         let snapshot = txn.read_at();
         let held: Vec<Hold> = {
@@ -160,9 +135,10 @@ impl Holds {
             state.held.iter().filter(|(_, held)| seen(held)).map(|(hold, _)| *hold).collect()
         };
         let Some(owner) = self.process.owner(self.session) else { return Ok(()) };
-        for (name, is_shared) in held {
+        for hold in held {
+            let (name, is_shared) = hold;
             let Some(value) = txn.get(&name.key(), Lock::Shared).await? else {
-                return Err(lost(name));
+                return Err(lost(hold));
             };
             txn.keep(&name.key(), &value)?;
             let entries = row::read(txn, name, Lock::Shared).await?;
@@ -170,7 +146,7 @@ impl Holds {
                 entry.owner == owner && entry.is_shared == is_shared && !entry.waits
             };
             if !entries.iter().any(is_own) {
-                return Err(lost(name));
+                return Err(lost(hold));
             }
         }
         Ok(())
@@ -184,24 +160,6 @@ impl Holds {
         facts: &Facts,
     ) -> Result<Datum, SqlError> {
         let name = (call.action != Action::UnlockAll).then(|| Name::of(args)).transpose()?;
-        let again = || {
-            let mut state = self.state();
-            let is_same = state.again.front().is_some_and(|(of, on, _)| (*of, *on) == (call, name));
-            if !is_same {
-                // It takes another way.
-                state.again.clear();
-            }
-            state.again.pop_front().map(|(.., value)| value)
-        };
-        let value = match again() {
-            Some(value) => value,
-            None => self.make(call, name, facts).await?,
-        };
-        self.state().done.push_back((call, name, value.clone()));
-        Ok(value)
-    }
-
-    async fn make(&self, call: Call, name: Option<Name>, facts: &Facts) -> Result<Datum, SqlError> {
         let nothing = || SqlError::unsupported("advisory locks here");
         let engine = facts.engine.as_ref().ok_or_else(nothing)?;
         self.settle(engine).await?;
@@ -216,8 +174,8 @@ impl Holds {
             Action::Lock | Action::Try => {
                 let waits = action == Action::Lock;
                 let is_taken = self.take(hold, waits, engine, facts).await?;
-                if is_taken && of_transaction {
-                    self.state().of_transaction.push(hold);
+                if is_taken {
+                    self.state().count(hold, of_transaction);
                 }
                 Ok(if waits { Datum::text("") } else { Datum::Bool(is_taken) })
             }
@@ -234,7 +192,8 @@ impl Holds {
         }
     }
 
-    /// Takes a lock. Returns false if it is not free, and is not waited for.
+    /// Takes a lock, which the caller counts. Returns false if it is not free, and is not waited
+    /// for.
     async fn take(
         &self,
         hold: Hold,
@@ -243,12 +202,11 @@ impl Holds {
         facts: &Facts,
     ) -> Result<bool, SqlError> {
         let (name, is_shared) = hold;
-        if let Some(held) = self.state().held.get_mut(&hold) {
-            held.count += 1;
+        if self.state().held.contains_key(&hold) {
             return Ok(true);
         }
         // The entry is removed if this call is interrupted.
-        self.state().loose.push(hold);
+        self.state().loose.insert(hold);
         if let Some(at) = self.enter(hold, engine, facts, false).await? {
             self.has_taken(hold, at);
             return Ok(true);
@@ -275,7 +233,7 @@ impl Holds {
             if waited >= DEADLOCK_NS && !self.state().held.is_empty() {
                 self.enter(hold, engine, facts, true).await?;
                 let owner = self.process.owner(self.session);
-                let locks = row::all(look(engine).await?.as_mut()).await?;
+                let locks = self.process.all_now(engine).await?;
                 if owner.is_some_and(|owner| deadlock::is_victim(owner, &locks)) {
                     self.settle(engine).await?;
                     let message = "deadlock detected";
@@ -291,11 +249,11 @@ impl Holds {
         }
     }
 
-    /// Notes a lock that was taken.
+    /// Notes a lock that was taken; the caller counts it.
     fn has_taken(&self, hold: Hold, at: Timestamp) {
         let mut state = self.state();
-        state.loose.retain(|loose| *loose != hold);
-        state.held.insert(hold, Held { count: 1, at });
+        state.loose.remove(&hold);
+        state.held.insert(hold, Held { by_session: 0, by_transaction: 0, at });
         drop(state);
         self.process.note(self.session, true);
     }
@@ -307,8 +265,9 @@ impl Holds {
         engine: &Engine,
     ) -> Result<(u64, bool), SqlError> {
         let mut txn = look(engine).await?;
-        let mut entries = row::read(txn.as_mut(), name, Lock::Shared).await?;
-        self.process.bury(txn.as_mut(), &mut entries).await?;
+        let mut rows = [(name, row::read(txn.as_mut(), name, Lock::Shared).await?)];
+        self.process.bury(txn.as_mut(), &mut rows).await?;
+        let [(_, entries)] = rows;
         let owner = self.process.owner(self.session);
         let is_blocked = |entry: &Entry| match owner {
             Some(owner) => entry.blocks(owner, is_shared),
@@ -317,8 +276,8 @@ impl Holds {
         Ok((txn.began().earliest, !entries.iter().any(is_blocked)))
     }
 
-    /// Adds the session's entry to a lock, as one that waits or as a holder. Returns when, if it
-    /// holds the lock.
+    /// Adds the session's entry to a lock, as a waiter or as a holder. Returns a time from which on
+    /// it is there, if it holds the lock.
     async fn enter(
         &self,
         (name, is_shared): Hold,
@@ -337,12 +296,7 @@ impl Holds {
             }
             !waits
         };
-        let (is_taken, outcome) = self.process.change(engine, self.session, name, add).await?;
-        let at = match outcome {
-            Some(Outcome::Committed { at }) => at,
-            // It was there, from an attempt whose outcome was unknown.
-            _ => Timestamp::MAX,
-        };
+        let (is_taken, at) = self.process.change(engine, self.session, name, add).await?;
         Ok(is_taken.then_some(at))
     }
 }
@@ -358,22 +312,33 @@ impl Drop for Holds {
 }
 
 impl State {
+    /// Counts a lock that was taken.
+    fn count(&mut self, hold: Hold, of_transaction: bool) {
+        let Some(held) = self.held.get_mut(&hold) else { return };
+        if of_transaction {
+            held.by_transaction += 1;
+            self.of_transaction.push(hold);
+        } else {
+            held.by_session += 1;
+        }
+    }
+
     /// Gives up a lock once. Returns false if it was not held by the session itself.
     fn give_up_once(&mut self, hold: Hold) -> bool {
-        let own = self.of_transaction.iter().filter(|of| **of == hold).count() as u64;
-        let is_held = self.held.get(&hold).is_some_and(|held| held.count > own);
+        let is_held = self.held.get(&hold).is_some_and(|held| held.by_session > 0);
         if is_held {
-            self.give_up(hold);
+            self.give_up(hold, |held| &mut held.by_session);
         }
         is_held
     }
 
-    fn give_up(&mut self, hold: Hold) {
+    fn give_up(&mut self, hold: Hold, count: impl Fn(&mut Held) -> &mut u64) {
         let Some(held) = self.held.get_mut(&hold) else { return };
-        held.count = held.count.saturating_sub(1);
-        if held.count == 0 {
+        let count = count(held);
+        *count = count.saturating_sub(1);
+        if (held.by_session, held.by_transaction) == (0, 0) {
             self.held.remove(&hold);
-            self.loose.push(hold);
+            self.loose.insert(hold);
         }
     }
 
@@ -392,8 +357,8 @@ fn shown(name: Name, is_shared: bool) -> String {
     }
 }
 
-fn lost(name: Name) -> SqlError {
-    let message = format!("the session has lost advisory lock {}", shown(name, false));
+fn lost((name, is_shared): Hold) -> SqlError {
+    let message = format!("the session has lost advisory lock {}", shown(name, is_shared));
     SqlError::new(state::LOCK_NOT_AVAILABLE, message)
         .detail("Its node was out of touch with the database for too long.")
         .hint("Release the lock, and take it again.")

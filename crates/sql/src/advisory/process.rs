@@ -4,25 +4,29 @@ use super::row::{self, Entry, Name, Owner};
 use crate::engine::Engine;
 use crate::error::{SqlError, restart};
 use crate::kv;
+use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, Value};
 use meridian_txn::{Age, Begin, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long locks are held after the last sign of life of their process, in seconds.
-pub(super) const LEASE_S: u64 = 10;
-const LEASE_NS: u64 = LEASE_S * 1_000_000_000;
-/// How long the lease of a process that has ended is kept: a day.
-const KEPT_NS: u64 = 86_400_000_000_000;
-/// How far the clocks of two nodes may be apart beyond their bounds.
+/// The length of a lease.
+const LEASE_NS: u64 = 10_000_000_000;
+/// The time after its end in which a lease still counts: the clocks of two nodes may be apart
+/// beyond their bounds.
 const SKEW_NS: u64 = 2_000_000_000;
+/// The age from which the lease of a process that has ended is removed: a day.
+const KEPT_NS: u64 = 86_400_000_000_000;
 /// The time between two renewals.
 const RENEWS: Duration = Duration::from_secs(3);
+/// The time between two sweeps.
+const SWEEPS: Duration = Duration::from_secs(3600);
+/// The most locks of ended sessions that are released at once, so that the next renewal is in time.
+const RELEASES: usize = 100;
 /// The number of attempts to change a lock.
 const ATTEMPTS: usize = 50;
-
-/// The time after the first of these, in which others end.
+/// The pause after the first attempt, in which others end; it grows with each.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A lock, and true if it is shared.
@@ -41,12 +45,21 @@ struct State {
     until_ns: u64,
     /// When it was renewed, by a clock that only goes forward.
     renewed: Duration,
-    has_swept: bool,
+    /// When the last sweep began, by that clock.
+    swept: Option<Duration>,
     sessions: BTreeSet<u64>,
     /// Those that hold locks.
     holders: BTreeSet<u64>,
-    /// The locks that ended sessions have held.
-    ended: Vec<(u64, Hold)>,
+    /// The locks that ended sessions have held; the last ones were tried last.
+    ended: VecDeque<(u64, Hold)>,
+}
+
+impl State {
+    /// Returns the process if its lease is to be renewed.
+    fn renews(&self, now: Duration) -> Option<Age> {
+        let is_due = !self.holders.is_empty() && now.saturating_sub(self.renewed) >= RENEWS;
+        self.name.filter(|_| is_due)
+    }
 }
 
 /// Returns the key of a process's lease.
@@ -95,17 +108,17 @@ impl Process {
         self.state().name.map(|process| Owner { process, session })
     }
 
-    /// Removes the entries of sessions that have ended: of this process, and of those whose lease
-    /// is over.
+    /// Removes the entries of sessions that have ended from rows of locks: of this process, and of
+    /// those whose lease is over.
     pub(super) async fn bury(
         &self,
         txn: &mut dyn Transaction,
-        entries: &mut Vec<Entry>,
+        rows: &mut [(Name, Vec<Entry>)],
     ) -> Result<(), SqlError> {
         let now_ns = txn.began().earliest;
         let mut live: BTreeMap<Age, bool> = BTreeMap::new();
         let own = self.state().name;
-        for process in entries.iter().map(|entry| entry.owner.process) {
+        for process in rows.iter().flat_map(|(_, entries)| entries).map(|it| it.owner.process) {
             if live.contains_key(&process) || Some(process) == own {
                 continue;
             }
@@ -122,23 +135,37 @@ impl Process {
             live.insert(process, is_live);
         }
         let state = self.state();
-        entries.retain(|Entry { owner, .. }| match Some(owner.process) == own {
+        let is_live = |Entry { owner, .. }: &Entry| match Some(owner.process) == own {
             true => state.sessions.contains(&owner.session),
             false => live.get(&owner.process) == Some(&true),
-        });
+        };
+        rows.iter_mut().for_each(|(_, entries)| entries.retain(is_live));
         Ok(())
     }
 
+    /// Returns all locks as they are now, without the entries of sessions that have ended, and
+    /// without a lock that others would wait for.
+    pub(super) async fn all_now(
+        &self,
+        engine: &Engine,
+    ) -> Result<Vec<(Name, Vec<Entry>)>, SqlError> {
+        let mut txn = look(engine).await?;
+        let mut rows = row::all(txn.as_mut()).await?;
+        self.bury(txn.as_mut(), &mut rows).await?;
+        rows.retain(|(_, entries)| !entries.is_empty());
+        Ok(rows)
+    }
+
     /// Changes the entries of a lock in a transaction of its own; `how` is done again after a
-    /// conflict, and if the outcome is unknown. Returns what it returned, and the time of the
-    /// commit, if it has changed anything.
+    /// conflict, and if the outcome is unknown. Returns what it returned, and a time from which on
+    /// the entries are there.
     pub(super) async fn change<T>(
         &self,
         engine: &Engine,
         session: u64,
         name: Name,
         how: impl Fn(Owner, &mut Vec<Entry>) -> T,
-    ) -> Result<(T, Option<Outcome>), SqlError> {
+    ) -> Result<(T, Timestamp), SqlError> {
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 engine.database().sleep(PAUSE * attempt as u32).await;
@@ -148,8 +175,9 @@ impl Process {
             let owner = Owner { process, session };
             let changed = async {
                 let before = row::read(txn.as_mut(), name, Lock::Exclusive).await?;
-                let mut entries = before.clone();
-                self.bury(txn.as_mut(), &mut entries).await?;
+                let mut rows = [(name, before.clone())];
+                self.bury(txn.as_mut(), &mut rows).await?;
+                let [(_, mut entries)] = rows;
                 let made = how(owner, &mut entries);
                 if entries == before {
                     return Ok::<_, SqlError>((made, None));
@@ -167,7 +195,7 @@ impl Process {
                 Ok((made, Some(until))) => (made, until),
                 // What it read must have been true.
                 Ok((made, None)) => match txn.validate().await {
-                    Ok(()) => return Ok((made, None)),
+                    Ok(()) => return Ok((made, Timestamp::end_of(txn.began().latest))),
                     Err(Failure::Aborted(_)) => continue,
                     Err(other) => return Err(other.into()),
                 },
@@ -175,12 +203,12 @@ impl Process {
                 Err(error) => return Err(error),
             };
             match commit(txn).await? {
-                done @ Outcome::Committed { .. } => {
+                Outcome::Committed { at } => {
                     if let Some(until) = until {
                         let mut state = self.state();
                         state.until_ns = state.until_ns.max(until);
                     }
-                    return Ok((made, Some(done)));
+                    return Ok((made, at));
                 }
                 Outcome::Unknown | Outcome::Aborted { .. } => {}
             }
@@ -204,43 +232,92 @@ impl Process {
     /// True if there is something to [keep](Process::keep), by a clock that only goes forward.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         let state = self.state();
-        let renews = !state.holders.is_empty() && now.saturating_sub(state.renewed) >= RENEWS;
-        renews || !state.ended.is_empty()
+        state.renews(now).is_some() || !state.ended.is_empty()
     }
 
-    /// Releases the locks of ended sessions, and renews the lease for those that hold some.
+    /// Renews the lease for the sessions that hold locks, then releases locks of ended sessions,
+    /// and now and then sweeps.
     pub(crate) async fn keep(&self, engine: &Engine, now: Duration) -> Result<(), SqlError> {
-        loop {
-            let Some((session, hold)) = self.state().ended.last().copied() else { break };
-            self.release(engine, session, hold).await?;
-            self.state().ended.retain(|ended| *ended != (session, hold));
-        }
-        let process = {
-            let state = self.state();
-            let is_due = !state.holders.is_empty() && now.saturating_sub(state.renewed) >= RENEWS;
-            state.name.filter(|_| is_due)
+        let due = self.state().renews(now);
+        let renewed = match due {
+            Some(process) => self.renew(engine, process, now).await,
+            None => Ok(()),
         };
-        let Some(process) = process else { return Ok(()) };
+        let released = self.release_ended(engine).await;
+        renewed?;
+        if due.is_some() && self.begins_sweep(now) {
+            self.sweep(engine).await?;
+        }
+        released
+    }
+
+    async fn renew(&self, engine: &Engine, process: Age, now: Duration) -> Result<(), SqlError> {
         let mut txn = engine.database().begin(Begin::new(Mode::ReadWrite)).await?;
         let until = txn.began().latest.saturating_add(LEASE_NS);
         put_lease(txn.as_mut(), process, until)?;
         if let Outcome::Committed { .. } = commit(txn).await? {
-            let is_first = {
-                let mut state = self.state();
-                state.until_ns = state.until_ns.max(until);
-                state.renewed = now;
-                !std::mem::replace(&mut state.has_swept, true)
-            };
-            if is_first {
-                return sweep(engine).await;
-            }
+            let mut state = self.state();
+            state.until_ns = state.until_ns.max(until);
+            state.renewed = now;
         }
         Ok(())
+    }
+
+    /// Returns the lock of an ended session that waits longest, which becomes the last one.
+    fn next_ended(&self) -> Option<(u64, Hold)> {
+        let mut state = self.state();
+        let next = state.ended.pop_front()?;
+        state.ended.push_back(next);
+        Some(next)
+    }
+
+    /// Releases some locks of ended sessions. Returns the first error; what failed is tried again
+    /// after the others.
+    async fn release_ended(&self, engine: &Engine) -> Result<(), SqlError> {
+        let mut result = Ok(());
+        let count = self.state().ended.len().min(RELEASES);
+        for _ in 0..count {
+            let Some((session, hold)) = self.next_ended() else { break };
+            match self.release(engine, session, hold).await {
+                Ok(()) => self.state().ended.retain(|ended| *ended != (session, hold)),
+                failed => result = result.and(failed),
+            }
+        }
+        result
+    }
+
+    /// True if it is time for a sweep, which begins.
+    fn begins_sweep(&self, now: Duration) -> bool {
+        let mut state = self.state();
+        let is_due = state.swept.is_none_or(|last| now.saturating_sub(last) >= SWEEPS);
+        if is_due {
+            state.swept = Some(now);
+        }
+        is_due
+    }
+
+    /// Removes the entries of sessions that have ended, with the rows that have no others, and the
+    /// leases of processes that have ended long ago.
+    async fn sweep(&self, engine: &Engine) -> Result<(), SqlError> {
+        let (before, after) = {
+            let mut txn = look(engine).await?;
+            let before = row::all(txn.as_mut()).await?;
+            let mut after = before.clone();
+            self.bury(txn.as_mut(), &mut after).await?;
+            (before, after)
+        };
+        for ((name, before), (_, after)) in before.iter().zip(&after) {
+            if before != after {
+                // A change of nothing buries.
+                self.change(engine, 0, *name, |_, _| ()).await?;
+            }
+        }
+        sweep_leases(engine).await
     }
 }
 
 /// Removes the leases of processes that have ended long ago: nothing of theirs is held any more.
-async fn sweep(engine: &Engine) -> Result<(), SqlError> {
+async fn sweep_leases(engine: &Engine) -> Result<(), SqlError> {
     let mut txn = engine.database().begin(Begin::new(Mode::ReadWrite)).await?;
     let oldest = txn.began().earliest.saturating_sub(KEPT_NS);
     let mut rest = Some(kv::prefix_range(&kv::LEASES));

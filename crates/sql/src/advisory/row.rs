@@ -1,4 +1,4 @@
-//! The row of a lock: who holds it, and who waits for it.
+//! The row of a lock: the sessions that hold it, or wait for it.
 
 use crate::datum::Datum;
 use crate::error::SqlError;

@@ -20,6 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("sum", &[INT4], AN_INT8, sum),
     Function::new("sum", &[INT8], A_NUMERIC, sum),
     Function::new("sum", &[NUMERIC], A_NUMERIC, sum),
+    Function::new("sum", &[FLOAT4], A_FLOAT4, sum),
     Function::new("sum", &[FLOAT8], A_FLOAT8, sum),
     Function::new("sum", &[INTERVAL], AN_INTERVAL, |_| Box::new(Intervals::of(false))),
     Function::new("avg", &[INT2], A_NUMERIC, average),
@@ -148,7 +149,17 @@ impl Accumulator for Intervals {
 
 /// The types without an order among aggregates in PostgreSQL 15.
 fn has_extremes(ty: Type) -> bool {
-    !matches!(ty, Type::Bool | Type::Bytea | Type::Uuid | Type::Json | Type::Jsonb)
+    !matches!(
+        ty,
+        Type::Bool
+            | Type::Bytea
+            | Type::Uuid
+            | Type::Json
+            | Type::Jsonb
+            | Type::Bit(_)
+            | Type::Varbit(_)
+            | Type::Xid
+    )
 }
 
 /// The greatest or the least value; of equal ones (1.0 and 1.00) the last.

@@ -41,7 +41,7 @@ impl Binder {
             }
             None => self.meet_all("ARRAY", &bound)?.unwrap_or(Type::Text),
         };
-        if matches!(element, Type::Object(_)) || element.is_record() {
+        if element.is_record() {
             return Err(SqlError::unsupported(format!("an array of {element}")));
         }
         let has_arrays = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));

@@ -156,9 +156,6 @@ impl Binder {
             }
             None => {}
         }
-        if name == "current_time" {
-            return Err(SqlError::unsupported("current_time, which has a time zone,"));
-        }
         if name == "coalesce" {
             let all = self.without_sets("COALESCE", |binder| binder.bind_all(&parts.args))?;
             let ty = self.meet_all("COALESCE", &all)?.unwrap_or(Type::Text);
@@ -221,7 +218,8 @@ impl Binder {
             return Err(Self::no_operator("=", left, right));
         }
         let compared = self.apply("nullif", args)?;
-        let is_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
+        let is_time =
+            |ty: Type| matches!(ty.plain(), Type::Date | Type::Timestamp | Type::TimestampTz);
         Ok(match (left, compared.ty) {
             (Some(left), Some(met))
                 if left != met

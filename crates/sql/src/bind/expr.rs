@@ -137,6 +137,12 @@ fn constant(expr: &ast::Expr) -> Option<(&str, bool)> {
     }
 }
 
+/// Returns the constant of `B'…'` or `X'…'`.
+fn bits(kind: char, digits: &str) -> Result<Typed, SqlError> {
+    let ty = Type::Bit(None);
+    Ok(Typed::of(Expr::Const(Datum::from_text(ty, &format!("{kind}{digits}"))?), ty))
+}
+
 impl Binder {
     fn literal(&mut self, value: &Value) -> Result<Typed, SqlError> {
         Ok(match value {
@@ -159,6 +165,8 @@ impl Binder {
             Value::DollarQuotedString(text) => {
                 Typed { expr: Expr::Const(Datum::text(&text.value)), ty: None }
             }
+            Value::SingleQuotedByteStringLiteral(digits) => bits('b', digits)?,
+            Value::HexStringLiteral(digits) => bits('x', digits)?,
             Value::Boolean(b) => Typed::of(Expr::Const(Datum::Bool(*b)), Type::Bool),
             Value::Null => Typed { expr: Expr::Const(Datum::Null), ty: None },
             Value::Placeholder(name) => {
@@ -216,9 +224,10 @@ impl Binder {
             ast::Expr::TypedString(typed) => {
                 let ty = names::data_type(&typed.data_type, &self.types)
                     .map_err(|error| error.at(names::type_position(&typed.data_type)))?;
-                // `char` has no length here, as where a value is cast to `bpchar`.
+                // `char` and `bit` have no length here, as where a value is cast to `bpchar`.
                 let ty = match &typed.data_type {
                     ast::DataType::Char(None) | ast::DataType::Character(None) => Type::Char(0),
+                    ast::DataType::Bit(None) => Type::Bit(None),
                     _ => ty,
                 };
                 let text = typed.value.value.clone().into_string().unwrap_or_default();
@@ -638,7 +647,10 @@ impl Binder {
         escape: Option<&ast::ValueWithSpan>,
         fold: bool,
     ) -> Result<Typed, SqlError> {
-        let (text, pattern) = (self.bind_free(text)?, self.bind_free(pattern)?);
+        let (mut text, pattern) = (self.bind_free(text)?, self.bind_free(pattern)?);
+        if text.ty == Some(Type::ByteChar) {
+            text = Typed::of(self.coerce(text, Type::Text, false)?, Type::Text);
+        }
         if !text.ty.is_some_and(Type::is_text) || !pattern.ty.is_some_and(Type::is_text) {
             return Err(Self::no_operator("~~", text.ty, pattern.ty));
         }

@@ -364,7 +364,9 @@ impl Binder {
             return Ok(Rel::Named { name: number, columns, of });
         }
         let known = self.by_name.iter().find(|(other, _)| *other == folded).map(|(_, id)| *id);
-        let found = system::find(&folded).or_else(|| {
+        // A temporary relation may hide one of the system's.
+        let of_system = system::find(&folded).filter(|_| known.is_none_or(system::is_system));
+        let found = of_system.or_else(|| {
             self.tables.iter().flatten().find(|table| Some(table.id) == known).cloned()
         });
         let shown =

@@ -295,13 +295,15 @@ impl Binder {
             self.begin_clause("VALUES", false);
             for (value, column) in row.iter().zip(targets) {
                 let is_identity = table.columns[*column].identity.is_some();
-                if is_identity && overriding == Some(Overriding::User) {
-                    continue;
-                }
-                if !is_default(value) {
+                let is_ignored = is_identity && overriding == Some(Overriding::User);
+                if !is_ignored && !is_default(value) {
                     check_insertable(table, *column, overriding)?;
                 }
-                made[*column] = self.bind_value(value, table, *column)?;
+                // Its names and its type are checked in any case.
+                let value = self.bind_value(value, table, *column)?;
+                if !is_ignored {
+                    made[*column] = value;
+                }
             }
             self.end_clause();
             bound.push(made);

@@ -5,6 +5,7 @@ use super::types::{check_equality, check_order};
 use super::window::{WindowCall, Windows};
 use super::{Binder, ColumnInfo, Item, Level, Objects, Typed, bind_items};
 use crate::cast::Coercion;
+use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, SortKey};
@@ -182,21 +183,17 @@ impl Binder {
             limit_clause,
             fetch,
             locks,
-            for_clause,
-            settings,
-            format_clause,
-            pipe_operators,
+            for_clause: _,
+            settings: _,
+            format_clause: _,
+            pipe_operators: _,
         } = query;
         if self.tables.is_none() {
             return Err(SqlError::unsupported("a subquery here"));
         }
         let is_side = std::mem::take(&mut self.binds_side);
         let locks = LockClause::all(locks)?;
-        let foreign = for_clause.is_some()
-            || settings.is_some()
-            || format_clause.is_some()
-            || !pipe_operators.is_empty();
-        if foreign {
+        if clauses::is_foreign(query) {
             return Err(SqlError::unsupported("a clause of another dialect"));
         }
         let scope = self.named.len();

@@ -157,7 +157,8 @@ impl Binder {
             }
             None if with.recursive => {
                 let message = format!(
-                    "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
+                    "recursive query \"{name}\" does not have the form \
+                     non-recursive-term UNION [ALL] recursive-term"
                 );
                 self.refusing(&name, SqlError::new("42P19", message), |binder| {
                     binder.bind_query(query)
@@ -167,8 +168,9 @@ impl Binder {
         };
         let Bound { rel, outputs, rows: _ } = bound;
         self.name_cte(cte, number, outputs)?;
-        let once =
-            matches!(materialized, Some(ast::CteAsMaterialized::Materialized)) || rel.is_volatile();
+        let once = matches!(materialized, Some(ast::CteAsMaterialized::Materialized))
+            || rel.is_volatile()
+            || rel.locks_rows();
         Ok((number, rel, once))
     }
 
@@ -258,7 +260,8 @@ impl Binder {
             };
             if let Some(overall) = overall {
                 let message = format!(
-                    "recursive query \"{name}\" column {} has type {ty} in non-recursive term but type {overall} overall",
+                    "recursive query \"{name}\" column {} has type {ty} in non-recursive term \
+                     but type {overall} overall",
                     at + 1,
                 );
                 return Err(SqlError::new(state::TYPE_MISMATCH, message)

@@ -274,7 +274,8 @@ impl Binder {
                 let message =
                     format!("invalid reference to FROM-clause entry for table \"{qualifier}\"");
                 let hint = format!(
-                    "There is an entry for table \"{qualifier}\", but it cannot be referenced from this part of the query."
+                    "There is an entry for table \"{qualifier}\", \
+                     but it cannot be referenced from this part of the query."
                 );
                 return SqlError::new(state::UNDEFINED_TABLE, message).hint(hint);
             }

@@ -25,6 +25,11 @@ pub(super) fn check_order(ty: Type) -> Result<(), SqlError> {
         .hint("Use an explicit ordering operator or modify the query."))
 }
 
+/// True if values of the first type are ids, and those of the second may be.
+fn is_id(a: Type, b: Type) -> bool {
+    a.is_oid() && (b.is_oid() || b.is_integer())
+}
+
 impl Binder {
     /// Returns the relation that a literal names, if that is known without a look at the catalog:
     /// by its id, or by a name that was looked up with the tables.
@@ -60,6 +65,14 @@ impl Binder {
         // The catalog knows an object by its name or its id.
         if let (Type::Object(kind), false) = (ty, bound.ty == Some(ty)) {
             return Ok(self.apply(kind.name(), vec![bound])?.expr);
+        }
+        if explicit && ty == Type::Int4 && bound.ty == Some(Type::ByteChar) {
+            return Ok(self.apply("ascii", vec![bound])?.expr);
+        }
+        if ty.is_text() && matches!(bound.ty, Some(Type::Int2Vector | Type::OidVector)) {
+            let blank = Typed::of(Expr::Const(Datum::text(" ")), Type::Text);
+            let text = self.apply("array_to_string", vec![bound, blank])?;
+            return self.coerce(text, ty, explicit);
         }
         match (self.type_of(&bound), bound.expr) {
             (None, Expr::Param(at)) => {
@@ -99,20 +112,23 @@ impl Binder {
         ty: Type,
         explicit: bool,
     ) -> Result<Expr, SqlError> {
-        let element = ty.element().unwrap_or(ty);
-        let is_time =
-            matches!(element, Type::Date | Type::Time | Type::Timestamp | Type::TimestampTz);
-        if is_time && !self.is_frozen && datetime::is_relative(text) {
+        let element = ty.element().unwrap_or(ty).plain();
+        let is_zoned = matches!(element, Type::TimeTz | Type::TimestampTz);
+        let is_time = is_zoned || matches!(element, Type::Date | Type::Time | Type::Timestamp);
+        // A time without a date has the offset of the present day.
+        let has_offsets = element == Type::TimeTz && self.zone.only_offset().is_none();
+        if is_time && !self.is_frozen && (has_offsets || datetime::is_relative(text)) {
             let how = Coercion { explicit, is_stable: true };
             return Ok(Expr::Cast(Box::new(Expr::Const(Datum::text(text))), ty, how));
         }
         let local = Local { zone: &self.zone, now_us: None };
         let local = if self.is_frozen { Local::utc() } else { local };
         let value = cast::cast(Datum::from_text_in(ty, text, local)?, ty, explicit, local)?;
-        if self.is_frozen && element == Type::TimestampTz {
+        if self.is_frozen && is_zoned {
             let elsewhere = Zone::of_offset(1);
             let local = Local { zone: &elsewhere, now_us: None };
-            self.reads_zone |= Datum::from_text_in(ty, text, local)? != value;
+            let other = cast::cast(Datum::from_text_in(ty, text, local)?, ty, explicit, local)?;
+            self.reads_zone |= other != value;
         }
         Ok(Expr::Const(value))
     }
@@ -191,6 +207,23 @@ impl Binder {
             (Some(a), Some(b)) if a.base() == b.base() || (a.is_integer() && b.is_integer()) => {
                 (left.expr, right.expr)
             }
+            (Some(Type::ByteChar), Some(b)) if b.is_text() => {
+                (self.coerce(left, Type::Text, false)?, right.expr)
+            }
+            (Some(a), Some(Type::ByteChar)) if a.is_text() => {
+                (left.expr, self.coerce(right, Type::Text, false)?)
+            }
+            // Ids are compared as numbers.
+            (Some(a), Some(b)) if is_id(a, b) || is_id(b, a) => {
+                (self.coerce(left, Type::Oid, false)?, self.coerce(right, Type::Oid, false)?)
+            }
+            // A `real` is compared with other numbers as the float that it is; their keys agree.
+            (Some(Type::Float4), Some(b)) if b.is_number() => {
+                (left.expr, self.coerce(right, Type::Float8, false)?)
+            }
+            (Some(a), Some(Type::Float4)) if a.is_number() => {
+                (self.coerce(left, Type::Float8, false)?, right.expr)
+            }
             (Some(a), Some(b)) if a.is_text() && b.is_text() => {
                 let trim = |typed: Typed, other: Type| match (other, &typed.expr) {
                     (Type::Char(_), Expr::Const(_) | Expr::Param(_)) => {
@@ -231,18 +264,19 @@ impl Binder {
         shown: &str,
     ) -> Result<Typed, SqlError> {
         let types = (self.type_of(&left), self.type_of(&right));
-        let float = Some(Type::Float8);
-        if op == Arith::Mod && (types.0 == float || types.1 == float) {
+        let is_float = |ty| matches!(ty, Some(Type::Float4 | Type::Float8));
+        if op == Arith::Mod && (is_float(types.0) || is_float(types.1)) {
             return Err(Self::no_operator(shown, types.0, types.1));
         }
         let ty = match types {
             (None, None) => return Err(function::ambiguous(shown, &[None, None])),
             (Some(ty), None) | (None, Some(ty)) if ty.is_number() => ty.base(),
             (Some(a), Some(b)) if a.is_number() && b.is_number() => {
-                if cast::is_implicit(a, b) {
-                    b.base()
-                } else {
-                    a.base()
+                match (a, b) {
+                    // Of the floats, the wider one is preferred.
+                    (Type::Float4, b) | (b, Type::Float4) if b != Type::Float4 => Type::Float8,
+                    (a, b) if cast::is_implicit(a, b) => b.base(),
+                    (a, _) => a.base(),
                 }
             }
             // Arithmetic of times is a matter of the catalog.

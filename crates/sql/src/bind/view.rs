@@ -3,7 +3,9 @@
 
 use super::query::Output;
 use super::{Binder, Objects, Query};
+use crate::cast::{self, Coercion};
 use crate::error::SqlError;
+use crate::expr::Expr;
 use crate::logical::Rel;
 use crate::names;
 use crate::response::Column;
@@ -69,12 +71,24 @@ impl Binder {
         if bound.outputs.len() != view.columns.len() {
             return Err(changed());
         }
+        let mut casts = Vec::new();
         for (output, column) in bound.outputs.iter_mut().zip(&view.columns) {
             output.name.clone_from(&column.name);
             output.unknown = false;
-            if self.columns[output.id].ty != column.ty {
-                return Err(changed());
+            let (mut expr, from) = (Expr::Column(output.id), self.columns[output.id].ty);
+            // The release that created the view had another type for the expression.
+            if from != column.ty {
+                if !cast::exists(from, column.ty) {
+                    return Err(changed());
+                }
+                let how = Coercion::of(Some(from), column.ty, true);
+                expr = Expr::Cast(Box::new(expr), column.ty, how);
+                output.id = self.computed(&column.name, column.ty);
             }
+            casts.push((output.id, expr));
+        }
+        if casts.iter().any(|(_, expr)| matches!(expr, Expr::Cast(..))) {
+            bound.rel = Rel::Project { input: Box::new(bound.rel), outputs: casts };
         }
         let relation = self.derived(&bound.outputs, alias, Some(shown), bound.rows)?;
         self.level().relations.push(relation);

@@ -358,8 +358,10 @@ impl Binder {
     fn range_offset(&mut self, offset: Typed, column: Type) -> Result<Expr, SqlError> {
         let what = "RANGE with offset PRECEDING/FOLLOWING is not supported for column type";
         let refuse = |message: String| SqlError::new(state::FEATURE_NOT_SUPPORTED, message);
-        let is_time =
-            matches!(column, Type::Date | Type::Timestamp | Type::TimestampTz | Type::Interval);
+        let is_time = matches!(
+            column.plain(),
+            Type::Date | Type::Timestamp | Type::TimestampTz | Type::Interval
+        );
         let fits = |ty: Type| match column.base() {
             Type::Int2 | Type::Int4 | Type::Int8 => ty.is_integer(),
             Type::Numeric(_) => ty.is_integer() || matches!(ty, Type::Numeric(_)),
@@ -375,6 +377,7 @@ impl Binder {
                 Err(refuse(message).hint("Cast the offset value to an appropriate type."))
             }
             Some(ty) if ty.is_integer() && column.is_integer() => Ok(offset.expr),
+            _ if column == Type::Float4 => self.coerce(offset, Type::Float8, false),
             _ => self.coerce(offset, column.base(), false),
         }
     }

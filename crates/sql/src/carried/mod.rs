@@ -453,7 +453,8 @@ mod tests {
                 "insert into t ( \"/user\" ) values ( 1 )",
             ),
             (
-                "with a as (insert into t (a, b) overriding system value select 1) select overriding",
+                "with a as (insert into t (a, b) overriding system value select 1) \
+                 select overriding",
                 "with a as ( insert into t ( \"/system\" , a , b ) select 1 ) select overriding",
             ),
             (

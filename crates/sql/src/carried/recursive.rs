@@ -39,7 +39,7 @@ struct Reader<'t> {
     at: usize,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
     fn words(&mut self, words: &[&str]) -> Option<()> {
         let rest = self.tokens.get(self.at..)?;
         let are_there = rest.len() >= words.len()
@@ -66,12 +66,31 @@ impl Reader<'_> {
         Some(names)
     }
 
+    fn string_at(&self, at: usize) -> Option<&'t str> {
+        match &self.tokens.get(at)?.token {
+            Token::SingleQuotedString(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the text of a constant; a type may stand before a string.
     fn constant(&mut self) -> Option<String> {
         let token = self.tokens.get(self.at)?;
-        let is_constant = matches!(&token.token, Token::Number(..) | Token::SingleQuotedString(_))
-            || ["true", "false"].iter().any(|word| is_word(token, word));
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let text = match &token.token {
+            Token::SingleQuotedString(text) => quoted(text),
+            Token::Number(..) => token.token.to_string(),
+            Token::Word(ty) if let Some(text) = self.string_at(self.at + 1) => {
+                self.at += 1;
+                format!("{ty} {}", quoted(text))
+            }
+            _ if ["true", "false", "null"].iter().any(|word| is_word(token, word)) => {
+                token.token.to_string()
+            }
+            _ => return None,
+        };
         self.at += 1;
-        is_constant.then(|| token.token.to_string())
+        Some(text)
     }
 
     fn search(&mut self) -> Option<Search> {

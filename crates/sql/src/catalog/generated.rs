@@ -178,10 +178,12 @@ fn whole_row() -> SqlError {
 /// intervals.
 fn depends(from: Type, to: Type) -> bool {
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
+    let (from, to) = (from.plain(), to.plain());
     let is_date = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
-    let is_time = |ty| is_date(ty) || matches!(ty, Type::Time | Type::Interval);
+    let is_time = |ty| is_date(ty) || matches!(ty, Type::Time | Type::TimeTz | Type::Interval);
     let is_zoned = |ty| ty == Type::TimestampTz;
-    ((is_date(from) || from == Type::Interval) && to.is_text())
+    (from == Type::Time && to == Type::TimeTz)
+        || ((is_date(from) || from == Type::Interval) && to.is_text())
         || (from.is_text() && is_time(to))
         || (is_zoned(from) != is_zoned(to) && is_time(from) && is_time(to))
 }

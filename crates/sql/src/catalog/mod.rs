@@ -25,6 +25,7 @@ pub use table::{ColumnDef, Identity, Table};
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::statistics;
+use crate::temporary;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Lock, Mode, Transaction};
@@ -110,6 +111,11 @@ pub(crate) async fn object_by_id(
     lock: Lock,
 ) -> Result<Option<Object>, SqlError> {
     let Some((planned, since)) = newest(txn, id, lock).await? else { return Ok(None) };
+    if temporary::is_temporary(id) {
+        // Sessions share the cache.
+        let found = read_object(txn, planned).await?;
+        return Box::pin(with_newest_types(txn, cache, found, clean)).await.map(Some);
+    }
     let since = since.or(txn.read_at()).filter(|_| clean && txn.mode() != Mode::ReadWrite);
     if clean && let Some(object) = cache.get(planned) {
         if let Some(at) = since {
@@ -117,8 +123,17 @@ pub(crate) async fn object_by_id(
         }
         return Ok(Some(object));
     }
-    let key = kv::descriptor_key(id);
-    let Some(value) = txn.get(&key, Lock::Shared).await? else {
+    let object = read_object(txn, planned).await?;
+    if let Some(at) = since {
+        cache.put(object.clone(), at);
+    }
+    Ok(Some(object))
+}
+
+/// Reads an object whose version is known.
+async fn read_object(txn: &mut dyn Transaction, planned: Planned) -> Result<Object, SqlError> {
+    let id = planned.id;
+    let Some(value) = txn.get(&kv::descriptor_key(id), Lock::Shared).await? else {
         return Err(SqlError::corrupted(format!("object {id} has a version and no descriptor")));
     };
     let mut object = Object::decode(&value.0)?;
@@ -127,10 +142,29 @@ pub(crate) async fn object_by_id(
     {
         Arc::make_mut(table).statistics = statistics::read(txn, id).await?.map(Arc::new);
     }
-    if let Some(at) = since {
-        cache.put(object.clone(), at);
+    Ok(object)
+}
+
+/// Gives the columns of a temporary object the newest versions of their types: other sessions
+/// change these, and do not see it.
+async fn with_newest_types(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    mut object: Object,
+    clean: bool,
+) -> Result<Object, SqlError> {
+    for old in object.enumerations() {
+        let found = object_by_id(txn, cache, old.id(), clean, Lock::Shared).await?;
+        // One that was dropped stays what it was.
+        let Some(Object::Enum(new)) = found else { continue };
+        let columns = match &mut object {
+            Object::Table(table) => &mut Arc::make_mut(table).columns,
+            Object::View(view) => &mut Arc::make_mut(view).columns,
+            Object::Sequence(_) | Object::Enum(_) | Object::Schema(_) => continue,
+        };
+        columns.iter_mut().for_each(|column| column.ty = column.ty.with_version(new));
     }
-    Ok(Some(object))
+    Ok(object)
 }
 
 /// Returns the table of an id.

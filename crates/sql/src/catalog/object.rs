@@ -149,6 +149,17 @@ impl Object {
         }
     }
 
+    /// Returns the enum types of its columns.
+    pub(super) fn enumerations(&self) -> Vec<Enum> {
+        match self {
+            Object::Table(table) => table.enumerations(),
+            Object::View(view) => {
+                view.columns.iter().filter_map(|column| column.ty.enumeration()).collect()
+            }
+            Object::Sequence(_) | Object::Enum(_) | Object::Schema(_) => Vec::new(),
+        }
+    }
+
     pub(crate) fn table(&self) -> Option<&Arc<Table>> {
         match self {
             Object::Table(table) => Some(table),

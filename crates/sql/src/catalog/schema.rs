@@ -2,12 +2,13 @@
 //!
 //! `public` is there without a descriptor. If it is dropped, its descriptor says so.
 
-use super::{Cache, Object, Planned, Relation, object_by_id};
+use super::{Cache, Object, Planned, Relation, object_by_id, relation_in};
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names::Qualified;
 use crate::system;
+use crate::temporary;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Lock, Transaction};
 use minicbor::{Decode, Encode};
@@ -53,6 +54,16 @@ fn id_of(name: &str, value: Option<Value>) -> Result<Option<u32>, SqlError> {
     Ok(id.or(implied).filter(|id| *id != 0))
 }
 
+/// Returns the id of a schema whose id is the same in every database. Whether it exists shows by
+/// what is there.
+fn fixed_id(name: &str) -> Option<u32> {
+    match name {
+        "public" => Some(system::PUBLIC),
+        temporary::ALIAS => Some(temporary::SCHEMA),
+        _ => None,
+    }
+}
+
 /// Keeps a schema until the transaction has committed, under every protocol.
 fn keep(txn: &mut dyn Transaction, name: &str) {
     txn.keep_range(KeyRange::point(kv::schema_name_key(name)));
@@ -79,12 +90,15 @@ pub(crate) struct SearchPath {
     /// The setting.
     setting: String,
     names: Vec<String>,
+    /// The number of changes of the session's temporary catalog before; `None` if names are not
+    /// those of temporary objects.
+    generation: Option<u64>,
 }
 
 impl SearchPath {
     /// Reads the setting `search_path`, in which `"$user"` stands for the schema of the user's
-    /// name.
-    pub(crate) fn of(setting: &str, user: &str) -> SearchPath {
+    /// name, and beside it the session's temporary objects.
+    pub(crate) fn of(setting: &str, user: &str, generation: u64) -> SearchPath {
         let name = |name: String| if name == "$user" { user.to_owned() } else { name };
         let mut names: Vec<String> = Vec::new();
         for found in list(setting).map(name).filter(|name| !name.is_empty()) {
@@ -92,7 +106,17 @@ impl SearchPath {
                 names.push(found);
             }
         }
-        SearchPath { setting: setting.to_owned(), names }
+        SearchPath { setting: setting.to_owned(), names, generation: Some(generation) }
+    }
+
+    /// Returns the path beside the temporary objects of another generation.
+    pub(crate) fn at(&self, generation: u64) -> SearchPath {
+        SearchPath { generation: self.generation.map(|_| generation), ..self.clone() }
+    }
+
+    /// Returns the number of changes of the session's temporary catalog before it was read.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.unwrap_or_default()
     }
 
     /// True if it is what a session has set.
@@ -102,12 +126,20 @@ impl SearchPath {
 
     /// The path that consists of `public`.
     pub(crate) fn public() -> SearchPath {
-        SearchPath { setting: "public".to_owned(), names: vec!["public".to_owned()] }
+        let (setting, names) = ("public".to_owned(), vec!["public".to_owned()]);
+        SearchPath { setting, names, generation: None }
     }
 
     /// Returns the names of the schemas, some of which may not exist.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
+    }
+
+    /// Returns the names of the schemas in which relations are found: that of temporary objects is
+    /// the first, unless it is listed.
+    pub(crate) fn searched(&self) -> impl Iterator<Item = &str> {
+        let is_implied = self.generation.is_some() && self.names().all(|it| it != temporary::ALIAS);
+        is_implied.then_some(temporary::ALIAS).into_iter().chain(self.names())
     }
 }
 
@@ -145,14 +177,14 @@ impl<'p> Resolver<'p> {
     }
 
     /// Returns the value that a name has under a key of the first schema in which it has one.
-    async fn first(
+    async fn find(
         &mut self,
         txn: &mut dyn Transaction,
         name: &Qualified,
         key: fn(u32, &str) -> Key,
     ) -> Result<Option<Value>, SqlError> {
         let key = |schema| key(schema, &name.name);
-        let Some(schema) = &name.schema else { return self.first_of_path(txn, key).await };
+        let Some(schema) = &name.schema else { return self.find_in_path(txn, key).await };
         let mut keys = vec![kv::schema_name_key(schema)];
         keys.extend((schema == "public").then(|| key(system::PUBLIC)));
         let mut found = txn.get_many(&keys, Lock::Shared).await?.into_iter();
@@ -165,26 +197,25 @@ impl<'p> Resolver<'p> {
 
     /// Does so for the schemas of the path. The first time, these are looked up beside what
     /// `public` has, so that a path without another schema costs one round trip.
-    async fn first_of_path(
+    async fn find_in_path(
         &mut self,
         txn: &mut dyn Transaction,
         key: impl Fn(u32) -> Key,
     ) -> Result<Option<Value>, SqlError> {
-        let mut in_public = None;
+        let mut beside: Vec<(u32, Option<Value>)> = Vec::new();
         if self.ids.is_none() {
-            let names = self.path.names().filter(|name| !is_system_schema(name));
+            let names = self.path.searched().filter(|name| !is_system_schema(name));
             let names: Vec<&str> = names.collect();
-            // Whether `public` exists shows by what is there.
-            let keys = names.iter().map(|name| match *name {
-                "public" => key(system::PUBLIC),
-                name => kv::schema_name_key(name),
+            let keys = names.iter().map(|name| match fixed_id(name) {
+                Some(id) => key(id),
+                None => kv::schema_name_key(name),
             });
             let found = txn.get_many(&keys.collect::<Vec<_>>(), Lock::Shared).await?;
             let mut ids = Vec::with_capacity(names.len());
             for (name, value) in names.into_iter().zip(found) {
-                if name == "public" {
-                    ids.push(system::PUBLIC);
-                    in_public = Some(value);
+                if let Some(id) = fixed_id(name) {
+                    ids.push(id);
+                    beside.push((id, value));
                 } else {
                     ids.extend(id_of(name, value)?);
                 }
@@ -192,16 +223,22 @@ impl<'p> Resolver<'p> {
             self.ids = Some(ids);
         }
         let ids = self.ids.as_deref().unwrap_or_default();
-        let is_known = |id: &u32| *id == system::PUBLIC && in_public.is_some();
-        let keys: Vec<Key> = ids.iter().filter(|id| !is_known(id)).map(|id| key(*id)).collect();
+        let is_new = |id: &&u32| beside.iter().all(|(known, _)| known != *id);
+        let keys: Vec<Key> = ids.iter().filter(is_new).map(|id| key(*id)).collect();
         let mut found = match keys.as_slice() {
-            [] => Vec::new(),
-            keys => txn.get_many(keys, Lock::Shared).await?,
+            [] => Vec::new().into_iter(),
+            keys => txn.get_many(keys, Lock::Shared).await?.into_iter(),
         };
-        if let Some(at) = ids.iter().position(is_known) {
-            found.insert(at, in_public.flatten());
+        for id in ids {
+            let value = match beside.iter_mut().find(|(known, _)| known == id) {
+                Some((_, value)) => value.take(),
+                None => found.next().flatten(),
+            };
+            if value.is_some() {
+                return Ok(value);
+            }
         }
-        Ok(found.into_iter().flatten().next())
+        Ok(None)
     }
 
     /// Returns the relation of a name, if there is one.
@@ -213,7 +250,7 @@ impl<'p> Resolver<'p> {
         if let Some(id) = name.id() {
             return Ok(Some(Relation { id, table: id }));
         }
-        let found = self.first(txn, name, kv::name_key).await?;
+        let found = self.find(txn, name, kv::name_key).await?;
         found.map(|value| Relation::decode(&value)).transpose()
     }
 
@@ -251,7 +288,7 @@ impl<'p> Resolver<'p> {
                 _ => None,
             });
         }
-        let Some(found) = self.first(txn, name, kv::type_name_key).await? else { return Ok(None) };
+        let Some(found) = self.find(txn, name, kv::type_name_key).await? else { return Ok(None) };
         let id = super::read_u32(&found)?;
         match object_by_id(txn, cache, id, clean, lock).await? {
             Some(Object::Enum(ty)) => Ok(Some(ty)),
@@ -275,6 +312,45 @@ impl<'p> Resolver<'p> {
         Ok(found)
     }
 
+    /// True if a temporary relation hides one of the system's, whose name has no schema.
+    pub(crate) async fn is_hidden(
+        &mut self,
+        txn: &mut dyn Transaction,
+        name: &Qualified,
+    ) -> Result<bool, SqlError> {
+        let is_first = self.path.searched().next() == Some(temporary::ALIAS);
+        if name.schema.is_some() || !is_first {
+            return Ok(false);
+        }
+        Ok(relation_in(txn, temporary::SCHEMA, &name.name).await?.is_some())
+    }
+
+    /// Returns the schema in which a new relation of a name is created, as [`Resolver::place`]
+    /// does, or that of temporary objects, which may have no descriptor yet. Fails with 42P16 if it
+    /// is to be a temporary one, and has the name of another schema.
+    pub(crate) async fn place_relation(
+        &mut self,
+        txn: &mut dyn Transaction,
+        name: &Qualified,
+        is_temporary: bool,
+    ) -> Result<u32, SqlError> {
+        let is_in_it = match name.schema.as_deref() {
+            Some(temporary::ALIAS) => true,
+            Some(schema) if schema.starts_with(temporary::ALIAS) => {
+                schema_id(txn, schema, Lock::Shared).await?.is_some()
+            }
+            _ => false,
+        };
+        if is_in_it || is_temporary && name.schema.is_none() {
+            return Ok(temporary::SCHEMA);
+        }
+        if is_temporary {
+            let message = "cannot create temporary relation in non-temporary schema";
+            return Err(SqlError::new(state::INVALID_TABLE, message));
+        }
+        self.place(txn, name).await
+    }
+
     /// Returns the schema in which a new object of a name is created, which is there until the
     /// transaction has committed. Fails with 3F000 if there is none, and with 42501 if it is one of
     /// the system's.
@@ -293,17 +369,31 @@ impl<'p> Resolver<'p> {
             keep(txn, schema);
             return id.ok_or_else(|| missing(format!("schema \"{schema}\" does not exist")));
         }
+        let (id, name) = self.first(txn).await?;
+        keep(txn, name);
+        Ok(id)
+    }
+
+    /// Returns the schema in which new objects are created whose names have none. Fails as
+    /// [`Resolver::place`] does.
+    pub(crate) async fn first(
+        &self,
+        txn: &mut dyn Transaction,
+    ) -> Result<(u32, &'p str), SqlError> {
         for name in self.path.names() {
             if is_system_schema(name) {
                 let message = format!("permission denied for schema {name}");
                 return Err(SqlError::new(state::NO_PRIVILEGE, message));
             }
+            if name == temporary::ALIAS {
+                return Ok((temporary::SCHEMA, name));
+            }
             if let Some(id) = schema_id(txn, name, Lock::Shared).await? {
-                keep(txn, name);
-                return Ok(id);
+                return Ok((id, name));
             }
         }
-        Err(missing("no schema has been selected to create in".into()))
+        let message = "no schema has been selected to create in";
+        Err(SqlError::new(state::NO_SCHEMA, message))
     }
 }
 
@@ -320,7 +410,7 @@ mod tests {
             ("", &[]),
             ("\"\"", &[]),
         ] {
-            let path = SearchPath::of(setting, "ann");
+            let path = SearchPath::of(setting, "ann", 0);
             assert_eq!(path.names().collect::<Vec<_>>(), names, "{setting}");
         }
     }

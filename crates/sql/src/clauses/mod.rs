@@ -9,7 +9,7 @@ mod query;
 mod session;
 mod unparsed;
 
-pub(crate) use query::{plain_table, plain_values};
+pub(crate) use query::{is_foreign, plain_table, plain_values};
 pub(crate) use session::statement;
 pub(crate) use unparsed::unparsed;
 
@@ -21,8 +21,8 @@ use sqlparser::ast::{
     self, AlterTable, CheckConstraint, ColumnDef, ColumnOption, ConstraintCharacteristics,
     CreateIndex, CreateTable, CreateTableOptions, CreateView, DeferrableInitial,
     ForeignKeyConstraint, GeneratedAs, GeneratedExpressionMode, HiveDistributionStyle, IndexColumn,
-    IndexType, NullsDistinctOption, OrderByExpr, PrimaryKeyConstraint, SqlOption, Statement,
-    TableConstraint, Truncate, UniqueConstraint, ViewColumnDef,
+    IndexType, OrderByExpr, PrimaryKeyConstraint, SqlOption, Statement, TableConstraint, Truncate,
+    UniqueConstraint, ViewColumnDef,
 };
 
 /// Operator classes whose order equals the order of Meridian's keys.
@@ -95,7 +95,7 @@ pub(crate) fn create_view(create: &CreateView) -> Result<(), SqlError> {
         comment,
         with_no_schema_binding,
         if_not_exists,
-        temporary,
+        temporary: _,
         copy_grants,
         to,
         params,
@@ -106,7 +106,6 @@ pub(crate) fn create_view(create: &CreateView) -> Result<(), SqlError> {
     };
     refuse(&[
         (*materialized, "CREATE MATERIALIZED VIEW"),
-        (*temporary, "CREATE TEMPORARY VIEW"),
         (!matches!(options, CreateTableOptions::None), "CREATE VIEW … WITH"),
         (*if_not_exists || *name_before_not_exists, "CREATE VIEW IF NOT EXISTS"),
         (columns.iter().any(has_more), "a column of a view with a type or options"),
@@ -128,7 +127,7 @@ pub(crate) fn create_view(create: &CreateView) -> Result<(), SqlError> {
 pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     let CreateTable {
         or_replace,
-        temporary,
+        temporary: _,
         external,
         dynamic,
         global,
@@ -151,7 +150,7 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
         clone,
         version,
         comment,
-        on_commit,
+        on_commit: _,
         on_cluster,
         primary_key,
         order_by,
@@ -189,7 +188,7 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     } = create;
     refuse(&[
         (*or_replace, "CREATE OR REPLACE TABLE"),
-        (*temporary || global.is_some(), "CREATE TEMPORARY TABLE"),
+        (global.is_some(), "CREATE GLOBAL or LOCAL TABLE"),
         (*external, "CREATE EXTERNAL TABLE"),
         (*dynamic || *transient || *volatile || *iceberg || *snapshot, "a table of another kind"),
         (query.is_some(), "CREATE TABLE AS"),
@@ -198,7 +197,6 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
         (partition_of.is_some() || for_values.is_some(), "PARTITION OF"),
         (partition_by.is_some(), "PARTITION BY"),
         (inherits.is_some(), "INHERITS"),
-        (on_commit.is_some(), "ON COMMIT"),
         (!matches!(hive_distribution, HiveDistributionStyle::NONE), "PARTITIONED BY"),
         (cluster_by.is_some() || clustered_by.is_some(), "CLUSTER BY"),
         (primary_key.is_some() || order_by.is_some(), "PRIMARY KEY or ORDER BY behind the columns"),
@@ -354,10 +352,9 @@ fn unique(key: &UniqueConstraint) -> Result<(), SqlError> {
         columns,
         index_options,
         characteristics,
-        nulls_distinct,
+        nulls_distinct: _,
     } = key;
     refuse(&[
-        (matches!(nulls_distinct, NullsDistinctOption::NotDistinct), "NULLS NOT DISTINCT"),
         (index_name.is_some(), "a name of the index"),
         (!index_options.is_empty(), "an index option"),
     ])?;
@@ -383,16 +380,9 @@ fn method(method: &IndexType) -> Result<(), SqlError> {
 }
 
 fn key_column(column: &IndexColumn) -> Result<(), SqlError> {
-    let IndexColumn { column: OrderByExpr { expr: _, options, with_fill }, operator_class } =
+    let IndexColumn { column: OrderByExpr { expr: _, options: _, with_fill }, operator_class } =
         column;
-    let descending = options.asc == Some(false);
-    refuse(&[
-        (
-            options.nulls_first.is_some_and(|first| first != descending),
-            "NULLS FIRST or LAST against the order of keys",
-        ),
-        (with_fill.is_some(), "WITH FILL"),
-    ])?;
+    refuse(&[(with_fill.is_some(), "WITH FILL")])?;
     let Some(class) = operator_class else { return Ok(()) };
     let known = class.0.last().and_then(|part| part.as_ident()).map(names::fold);
     match known {
@@ -428,17 +418,14 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
         concurrently: _,
         if_not_exists: _,
         include: _,
-        nulls_distinct,
+        nulls_distinct: _,
         with,
         predicate: _,
         index_options,
         alter_options,
     } = create;
     using.as_ref().map_or(Ok(()), method)?;
-    refuse(&[
-        (*nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
-        (!index_options.is_empty() || !alter_options.is_empty(), "an index option"),
-    ])?;
+    refuse(&[(!index_options.is_empty() || !alter_options.is_empty(), "an index option")])?;
     for option in with {
         let fills = matches!(option, ast::Expr::BinaryOp { left, .. }
             if matches!(&**left, ast::Expr::Identifier(name) if names::fold(name) == "fillfactor"));

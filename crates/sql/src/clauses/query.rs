@@ -26,6 +26,15 @@ pub(crate) fn plain_values(query: &Query) -> Option<&Values> {
     }
 }
 
+/// True if a query has a clause that only other dialects have.
+pub(crate) fn is_foreign(query: &Query) -> bool {
+    let Query { for_clause, settings, format_clause, pipe_operators, .. } = query;
+    for_clause.is_some()
+        || settings.is_some()
+        || format_clause.is_some()
+        || !pipe_operators.is_empty()
+}
+
 /// Returns the name and the alias of an item of FROM that is nothing but a table.
 pub(crate) fn plain_table(factor: &TableFactor) -> Option<(&ObjectName, Option<&TableAlias>)> {
     let TableFactor::Table {

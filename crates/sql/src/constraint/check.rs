@@ -97,7 +97,9 @@ impl Table {
                     self.name, check.name
                 );
                 let detail = format!("Failing row contains ({}).", shown());
-                return Err(SqlError::new(state::CHECK, message).detail(detail));
+                return Err(SqlError::new(state::CHECK, message)
+                    .detail(detail)
+                    .of_constraint(self, &check.name));
             }
         }
         Ok(())

@@ -117,7 +117,9 @@ impl ForeignKey {
             table.name, self.name
         );
         let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
-        Err(SqlError::new(state::FOREIGN_KEY, message).detail(detail))
+        Err(SqlError::new(state::FOREIGN_KEY, message)
+            .detail(detail)
+            .of_constraint(table, &self.name))
     }
 
     /// Returns the names of the referencing columns.

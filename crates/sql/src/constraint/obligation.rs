@@ -7,7 +7,7 @@ use super::referring::{Referring, Wanted};
 use super::{Deferral, ForeignKey};
 use crate::cast;
 use crate::catalog::Table;
-use crate::datetime::Local;
+use crate::datetime::{Local, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::key;
@@ -85,16 +85,17 @@ impl Obligation {
         deferral.defers(self.foreign())
     }
 
-    fn shown(&self) -> String {
+    fn shown(&self, zone: &Zone) -> String {
         let text = |(at, value): (&u32, &Datum)| {
-            value.to_text(self.child.columns[*at as usize].ty).unwrap_or_else(|| "null".into())
+            let ty = self.child.columns[*at as usize].ty;
+            value.to_text_in(ty, zone).unwrap_or_else(|| "null".into())
         };
         let values = self.foreign().columns.iter().zip(&self.values).map(text);
         values.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns 23503.
-    pub(super) fn broken(&self) -> SqlError {
+    /// Returns 23503, with times in a zone.
+    pub(super) fn broken(&self, zone: &Zone) -> SqlError {
         let (child, parent, name) = (&self.child.name, &self.parent.name, &self.foreign().name);
         let (change, on, columns, why) = match self.of_parent {
             true => (
@@ -111,8 +112,8 @@ impl Obligation {
             ),
         };
         let message = format!("{change} violates foreign key constraint \"{name}\"{on}");
-        let detail = format!("Key ({})=({}) is {why}.", columns.join(", "), self.shown());
-        SqlError::new(state::FOREIGN_KEY, message).detail(detail)
+        let detail = format!("Key ({})=({}) is {why}.", columns.join(", "), self.shown(zone));
+        SqlError::new(state::FOREIGN_KEY, message).detail(detail).of_constraint(&self.child, name)
     }
 
     /// Returns the key of the entry or of the row in which the referenced key has the values;
@@ -139,15 +140,16 @@ impl Obligation {
         &self,
         txn: &mut dyn Transaction,
         written: Written,
+        zone: &Zone,
     ) -> Result<(), SqlError> {
         if written == Written::Stays && !self.of_parent {
-            return Err(self.broken());
+            return Err(self.broken(zone));
         }
         let foreign = self.foreign();
         let mut rows = Referring::with(txn, &self.child, foreign, &self.values, Wanted::Key)?;
         match rows.next(txn, Lock::Shared).await?.is_empty() {
             true => Ok(()),
-            false => Err(self.broken()),
+            false => Err(self.broken(zone)),
         }
     }
 }
@@ -164,11 +166,13 @@ pub(crate) enum Written {
     MayBeGone,
 }
 
-/// Fails with 23503 if rows refer by a value that no row of the parent has.
+/// Fails with 23503 if rows refer by a value that no row of the parent has; the error has times in
+/// a zone.
 pub(crate) async fn check_all(
     obligations: &Obligations,
     txn: &mut dyn Transaction,
     written: Written,
+    zone: &Zone,
 ) -> Result<(), SqlError> {
     let (mut keys, mut with_key) = (Vec::new(), Vec::new());
     for obligation in obligations.values() {
@@ -177,7 +181,7 @@ pub(crate) async fn check_all(
                 keys.push(key);
                 with_key.push(obligation);
             }
-            None => obligation.refuse_rows(txn, written).await?,
+            None => obligation.refuse_rows(txn, written, zone).await?,
         }
     }
     for (keys, obligations) in keys.chunks(LOOKED_UP).zip(with_key.chunks(LOOKED_UP)) {
@@ -185,7 +189,7 @@ pub(crate) async fn check_all(
         for ((key, obligation), there) in keys.iter().zip(obligations).zip(found) {
             match there {
                 Some(_) => txn.keep_range(KeyRange::point(key.clone())),
-                None => obligation.refuse_rows(txn, written).await?,
+                None => obligation.refuse_rows(txn, written, zone).await?,
             }
         }
     }

@@ -168,7 +168,7 @@ impl<'a> References<'a> {
         }
         let (later, now): (Obligations, Obligations) =
             self.obligations.into_iter().partition(|(_, it)| it.is_deferred(deferral));
-        check_all(&now, txn, written).await?;
+        check_all(&now, txn, written, scope.session.zone()).await?;
         Ok(later)
     }
 
@@ -210,7 +210,7 @@ impl<'a> References<'a> {
                 break;
             }
             if action == Action::Restrict {
-                return Err(obligation.broken());
+                return Err(obligation.broken(scope.session.zone()));
             }
             found.extend(more);
         }

@@ -3,7 +3,6 @@
 use super::generated;
 use super::options::Options;
 use super::records::{Record, Records};
-use crate::advisory;
 use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
@@ -19,7 +18,7 @@ use crate::sequence::Drawn;
 use crate::session::Session;
 use crate::types::Type;
 use crate::work::Work;
-use crate::{bind, compile, write};
+use crate::{bind, compile, made, write};
 use meridian_txn::Locking;
 use sqlparser::ast::{self, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
@@ -120,7 +119,7 @@ impl Session {
         };
         let lock_timeout = self.facts.settings.timeout("lock_timeout");
         self.facts.sequences.begin_statement(&work.sequences, false, lock_timeout, Drawn::new());
-        self.facts.advisory.begin_statement(advisory::Done::new());
+        self.facts.made.begin_statement(made::Calls::new());
         let mut defaults = vec![Datum::Null; table.columns.len()];
         let mut computed = Vec::new();
         for (at, expr) in bind::Binder::new(&[]).defaults(&table)?.into_iter().enumerate() {
@@ -148,7 +147,7 @@ impl Session {
 
     /// Takes data of COPY FROM STDIN, cut anywhere.
     pub async fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError> {
-        let result = match (&mut self.copying, &mut self.work) {
+        let mut result = match (&mut self.copying, &mut self.work) {
             (Some(copying), Some(work)) => {
                 copying.records.push(data);
                 copying.take(work, &self.facts, false).await
@@ -156,7 +155,8 @@ impl Session {
             _ => return Err(no_copy()),
         };
         self.learn_from_work();
-        if result.is_err() {
+        if let Err(error) = &mut result {
+            self.name_schema(error).await;
             self.abandon_copy();
         }
         result
@@ -182,7 +182,8 @@ impl Session {
                 }
                 Ok(Response::Complete(format!("COPY {count}")))
             }
-            Err(error) => {
+            Err(mut error) => {
+                self.name_schema(&mut error).await;
                 self.abandon_copy();
                 Err(error)
             }
@@ -228,8 +229,8 @@ impl Copying {
             bulk.finish(&mut *work.txn).await?;
         }
         let referred = &self.target.referred;
-        constraint::check_all(referred, work.txn.as_mut(), Written::Stays).await?;
-        work.check_due().await
+        constraint::check_all(referred, work.txn.as_mut(), Written::Stays, facts.zone()).await?;
+        work.check_due(facts.zone()).await
     }
 }
 
@@ -301,7 +302,7 @@ impl Target {
             }
         };
         if let Some(clash) = clash {
-            return Err(write::duplicate(&table, clash.index, &row));
+            return Err(write::duplicate(&table, clash.index, &row, facts.zone()));
         }
         if let Some(related) = &self.related {
             let mut references = References::new(related);
@@ -314,7 +315,8 @@ impl Target {
             self.referred.extend(now);
             if self.referred.len() >= CHECKED {
                 let referred = std::mem::take(&mut self.referred);
-                constraint::check_all(&referred, work.txn.as_mut(), Written::Stays).await?;
+                let (txn, zone) = (work.txn.as_mut(), facts.zone());
+                constraint::check_all(&referred, txn, Written::Stays, zone).await?;
             }
             if work.deferred.len() > MOST_DEFERRED {
                 let message = "too many checks of foreign keys are deferred";

@@ -174,6 +174,11 @@ impl<'a> Writer<'a> {
             binary::write_end(&mut end);
             records.push(end);
         }
+        if first && self.options.format == Format::Binary && records.len() > 1 {
+            // Clients expect the header in one message with what follows it.
+            let follows = records.remove(1);
+            records[0].extend(follows);
+        }
         records
     }
 

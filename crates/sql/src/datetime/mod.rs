@@ -4,12 +4,15 @@
 pub(crate) mod civil;
 mod read;
 pub(crate) mod zone;
+mod zoned_time;
 
 pub(crate) use civil::Civil;
 pub(crate) use read::{
     date_from_text, is_relative, offset_from_text, time_from_text, timestamp_from_text,
+    zoned_time_from_text,
 };
 pub use zone::{Local, Zone};
+pub use zoned_time::ZonedTime;
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};

@@ -5,9 +5,9 @@
 //! descriptor holds. ALTER TABLE rewrites the rows only for a new column whose values differ from
 //! row to row, and for a type that stores or computes other values.
 
-use super::create::{Given, column_def, column_type};
+use super::create::{Given, column_def, column_type, joins_nulls};
 use super::index::remove_index;
-use super::rows::{Move, check_rows, has_rows, refuse_nulls, rewrite};
+use super::rows::{Move, check_rows, has_nulls, has_rows, refuse_nulls, rewrite};
 use super::stored::{self, foreign_type, stored};
 use super::{Ddl, comments, constraints, foreign_keys, generated, sequences, views};
 use crate::bind::{self, Binder};
@@ -73,23 +73,22 @@ pub(super) async fn add(
         let scope = Scope { params: &[], now_us, session: cx.facts, catalog: None, effects: None };
         let value = effects::evaluate(&[default], &[], &scope, cx.txn).await?.remove(0);
         if column.not_null && value.is_null() && has_rows(cx, &old).await? {
-            let (name, table) = (&column.name, &table.name);
-            let message = format!("column \"{name}\" of relation \"{table}\" contains null values");
-            return Err(SqlError::new(state::NOT_NULL, message));
+            return Err(has_nulls(table, &column.name));
         }
         column.fill(value);
         table.columns[at] = column;
     }
     table.settle();
-    let part = || vec![IndexPart { column: at as u32, descending: false }];
+    let part = || vec![IndexPart::ascending(at as u32)];
     for option in &def.options {
         let named = option.name.as_ref().map(names::fold);
         match &option.option {
             ast::ColumnOption::PrimaryKey(_) => {
                 constraints::add_primary(cx, table, part(), named).await?;
             }
-            ast::ColumnOption::Unique(_) => {
-                constraints::add_unique(cx, table, part(), named).await?;
+            ast::ColumnOption::Unique(key) => {
+                let index = Index::of_unique(part(), joins_nulls(key));
+                constraints::add_unique(cx, table, index, named).await?;
             }
             _ => {}
         }
@@ -178,8 +177,11 @@ fn is_wider(from: Type, to: Type) -> bool {
         _ if from == to => true,
         (Type::Varchar(_), Type::Text | Type::Varchar(None)) => true,
         (Type::Text, Type::Varchar(None)) => true,
+        (Type::Varbit(_), Type::Varbit(None)) => true,
+        (Type::Varbit(Some(from)), Type::Varbit(Some(to))) => from <= to,
         (Type::Varchar(Some(from)), Type::Varchar(Some(to))) => from <= to,
         (Type::Numeric(_), Type::Numeric(None)) => true,
+        (Type::Rounded(from), to) if from.plain() == to => true,
         _ => matches!((rank(from), rank(to)), (Some(from), Some(to)) if from <= to),
     }
 }

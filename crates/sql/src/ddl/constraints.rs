@@ -42,8 +42,8 @@ pub(super) async fn add(
             add_primary(cx, table, parts, name).await?;
         }
         TableConstraint::Unique(key) => {
-            let (parts, name) = (parts(table, &key.columns)?, key.name.as_ref().map(names::fold));
-            add_unique(cx, table, parts, name).await?;
+            let index = Index::of_unique(parts(table, &key.columns)?, create::joins_nulls(key));
+            add_unique(cx, table, index, key.name.as_ref().map(names::fold)).await?;
         }
         other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
@@ -66,10 +66,10 @@ pub(super) async fn add_primary(
 pub(super) async fn add_unique(
     cx: &mut Ddl<'_>,
     table: &mut Table,
-    parts: Vec<IndexPart>,
+    index: Index,
     name: Option<String>,
 ) -> Result<(), SqlError> {
-    create::add_unique(cx, table, parts, name).await?;
+    create::add_unique(cx, table, index, name).await?;
     fill(cx, table).await
 }
 
@@ -152,7 +152,8 @@ pub(super) async fn add_check(
     binder.begin_clause("check constraints", false);
     binder.bind_bool(expr, "CHECK")?;
     let text = unqualified(expr, &cx.types);
-    let mut check = Check::new(cx.next_id().await?, String::new(), text, is_validated);
+    let mut check =
+        Check::new(cx.next_id_in(table.schema).await?, String::new(), text, is_validated);
     check.bind(&table.columns_alone())?;
     stored::refuse_zone(cx, check.reads_zone)?;
     check.name = name.unwrap_or_else(|| check_name(table, &check.columns()));

@@ -5,7 +5,7 @@ use super::like::model;
 use super::stored::{self, stored};
 use super::{
     Ddl, check_row_type, comments, constraints, duplicate, foreign_keys, free_name, generated,
-    sequences, users,
+    refuse_temporary_sequences, sequences, users,
 };
 use crate::catalog::{self, ColumnDef, Comments, Identity, Table};
 use crate::clauses;
@@ -14,6 +14,7 @@ use crate::index::{Index, IndexPart};
 use crate::like::{self, Like};
 use crate::names;
 use crate::sequence::{self, Options};
+use crate::temporary;
 use crate::types::Type;
 use sqlparser::ast::{self, ColumnOption, DataType, TableConstraint};
 
@@ -23,8 +24,12 @@ pub(super) async fn create_table(
     likes: &[Like],
 ) -> Result<(), SqlError> {
     let name = names::relation(&create.name)?;
-    let schema = cx.place(&name).await?;
+    let schema = cx.place_relation(&name, create.temporary).await?;
     let name = name.name;
+    if create.on_commit.is_some() && !temporary::is_temporary(schema) {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(SqlError::new(state::INVALID_TABLE, message));
+    }
     if catalog::relation_in(cx.txn, schema, &name).await?.is_some() {
         if !create.if_not_exists {
             return Err(duplicate(&name));
@@ -59,7 +64,7 @@ pub(super) async fn create_table(
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
         }
     }
-    let id = cx.next_id().await?;
+    let id = cx.next_id_in(schema).await?;
     let mut table = Table::new(id, &name, columns);
     table.schema = schema;
     catalog::put_name(cx.txn, schema, &name, id, id)?;
@@ -74,13 +79,14 @@ pub(super) async fn create_table(
     }
     table.bind_stored()?;
     for (at, def) in &defs {
-        let part = || vec![IndexPart { column: *at as u32, descending: false }];
+        let part = || vec![IndexPart::ascending(*at as u32)];
         for option in &def.options {
             let named = option.name.as_ref().map(names::fold);
             match &option.option {
                 ColumnOption::PrimaryKey(_) => set_primary(cx, &mut table, part(), named).await?,
-                ColumnOption::Unique(_) => {
-                    add_unique(cx, &mut table, part(), named).await?;
+                ColumnOption::Unique(key) => {
+                    let index = Index::of_unique(part(), joins_nulls(key));
+                    add_unique(cx, &mut table, index, named).await?;
                 }
                 _ => {}
             }
@@ -113,6 +119,10 @@ pub(super) async fn create_table(
             foreign_keys::add_foreign(cx, &mut table, foreign, name, Some(*at), true).await?;
         }
     }
+    refuse_temporary_sequences(&table)?;
+    if let Some(action) = temporary::on_commit(create.on_commit.as_ref()) {
+        temporary::set_on_commit(cx.txn, id, action)?;
+    }
     table.settle();
     users::settle_types(cx, table.id, &[], &table.enumerations())?;
     catalog::put_table(cx.txn, table)
@@ -135,9 +145,8 @@ async fn add_constraint(
             set_primary(cx, table, parts, key.name.as_ref().map(names::fold)).await?;
         }
         TableConstraint::Unique(key) => {
-            let parts = parts(table, &key.columns)?;
-            let name = key.name.as_ref().map(names::fold);
-            add_unique(cx, table, parts, name).await?;
+            let index = Index::of_unique(parts(table, &key.columns)?, joins_nulls(key));
+            add_unique(cx, table, index, key.name.as_ref().map(names::fold)).await?;
         }
         other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
@@ -168,9 +177,7 @@ fn serial(ty: &DataType) -> Option<Type> {
 pub(super) fn column_type(cx: &Ddl<'_>, data_type: &ast::DataType) -> Result<Type, SqlError> {
     let ty = names::data_type(data_type, &cx.types)?;
     match ty {
-        Type::Object(_) | Type::Int2Vector | Type::Void => {
-            Err(SqlError::unsupported(format!("a column of type {ty}")))
-        }
+        _ if ty.is_of_system() => Err(SqlError::unsupported(format!("a column of type {ty}"))),
         ty => Ok(ty),
     }
 }
@@ -271,7 +278,7 @@ pub(super) async fn set_primary(
         None => free_name(cx, table.schema, format!("{}_pkey", table.name)).await?,
     };
     cx.check_free(table.schema, &name).await?;
-    let id = cx.next_id().await?;
+    let id = cx.next_id_in(table.schema).await?;
     catalog::put_name(cx.txn, table.schema, &name, id, table.id)?;
     comments::forget_parts(cx, table.id, &name).await?;
     let primary = Index::new(id, name, parts, true);
@@ -281,14 +288,17 @@ pub(super) async fn set_primary(
     Ok(())
 }
 
+/// True if a UNIQUE constraint says NULLS NOT DISTINCT.
+pub(super) fn joins_nulls(key: &ast::UniqueConstraint) -> bool {
+    key.nulls_distinct == ast::NullsDistinctOption::NotDistinct
+}
+
 /// Declares the index of a UNIQUE constraint; the caller writes its entries.
 pub(super) async fn add_unique(
     cx: &mut Ddl<'_>,
     table: &mut Table,
-    parts: Vec<IndexPart>,
+    index: Index,
     name: Option<String>,
 ) -> Result<(), SqlError> {
-    let mut index = Index::new(0, String::new(), parts, true);
-    index.constraint = Some(true);
     add_index(cx, table, index, name, "key").await
 }

@@ -8,6 +8,7 @@ use crate::constraint::{Action, ForeignKey, Obligation, Obligations, Written, ch
 use crate::error::{SqlError, state};
 use crate::index::Index;
 use crate::names;
+use crate::temporary::is_temporary;
 use crate::types::Type;
 use meridian_txn::Lock;
 use sqlparser::ast;
@@ -103,6 +104,7 @@ pub(super) async fn add_foreign(
         true => Arc::new(table.clone()),
         false => open(cx, &added.foreign_table).await?,
     };
+    check_persistence(table, &before)?;
     let columns = match column {
         Some(column) => vec![column as u32],
         None => columns_of(table, &added.columns)?,
@@ -143,7 +145,7 @@ pub(super) async fn add_foreign(
     let is_deferrable =
         is_deferred || characteristics.is_some_and(|it| it.deferrable == Some(true));
     let foreign = ForeignKey {
-        id: cx.next_id().await?,
+        id: cx.next_id_in(table.schema).await?,
         name,
         columns,
         parent: before.id,
@@ -168,6 +170,17 @@ pub(super) async fn add_foreign(
         change(cx, &before, parent)?;
     }
     Ok(at)
+}
+
+/// Fails with 42P16 if one of a child and its parent is temporary, and the other is not.
+fn check_persistence(child: &Table, parent: &Table) -> Result<(), SqlError> {
+    let of = |table: &Table| if is_temporary(table.id) { "temporary" } else { "permanent" };
+    let kind = of(child);
+    if kind == of(parent) {
+        return Ok(());
+    }
+    let message = format!("constraints on {kind} tables may reference only {kind} tables");
+    Err(SqlError::new(state::INVALID_TABLE, message))
 }
 
 fn refer(parent: &mut Table, child: u32) {
@@ -435,5 +448,5 @@ async fn check_rows(
             }
         }
     }
-    check_all(&seen, cx.txn, Written::Stays).await
+    check_all(&seen, cx.txn, Written::Stays, cx.facts.zone()).await
 }

@@ -6,6 +6,7 @@ use crate::bind;
 use crate::bulk::Bulk;
 use crate::catalog::{self, Table};
 use crate::clauses;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
@@ -39,6 +40,7 @@ pub(super) async fn declare_index(
     let mut table = (*old).clone();
     let mut index = index_of(&table, &create.columns, &cx.types)?;
     index.unique = create.unique;
+    index.nulls_not_distinct = create.nulls_distinct == Some(false);
     let included = match create.include.as_slice() {
         [] => Vec::new(),
         named => bind::target_columns(&table, named)?,
@@ -72,7 +74,7 @@ pub(super) async fn add_index(
         None => free_name(cx, table.schema, index_name(table, &index, suffix)).await?,
     };
     cx.check_free(table.schema, &name).await?;
-    let id = cx.next_id().await?;
+    let id = cx.next_id_in(table.schema).await?;
     catalog::put_name(cx.txn, table.schema, &name, id, table.id)?;
     comments::forget_parts(cx, table.id, &name).await?;
     (index.id, index.name) = (id, name);
@@ -134,8 +136,10 @@ pub(super) fn index_of(
                 IndexPart::EXPRESSIONS + index.expressions.len() as u32 - 1
             }
         };
-        let descending = column.column.options.asc == Some(false);
-        index.columns.push(IndexPart { column: number, descending });
+        let options = column.column.options;
+        let descending = options.asc == Some(false);
+        let nulls_reversed = options.nulls_first.is_some_and(|first| first != descending);
+        index.columns.push(IndexPart { column: number, descending, nulls_reversed });
     }
     Ok(index)
 }
@@ -174,7 +178,7 @@ pub(super) async fn fill(cx: &mut Ddl<'_>, table: &Table) -> Result<(), SqlError
             let entry = kv::to_key(key);
             let (chunk, _) = bulk.chunk().await?;
             if unique && chunk.get(&entry, Lock::Exclusive).await?.is_some() {
-                return Err(not_unique(table, index, &found.row));
+                return Err(not_unique(table, index, &found.row, cx.facts.zone()));
             }
             chunk.put(entry, Some(kv::to_value(value)))?;
             bulk.wrote(&found.row).await?;
@@ -182,8 +186,8 @@ pub(super) async fn fill(cx: &mut Ddl<'_>, table: &Table) -> Result<(), SqlError
     }
 }
 
-pub(crate) fn not_unique(table: &Table, index: &Index, row: &[Datum]) -> SqlError {
-    let mut error = write::duplicate_of(table, index, row);
+pub(crate) fn not_unique(table: &Table, index: &Index, row: &[Datum], zone: &Zone) -> SqlError {
+    let mut error = write::duplicate_of(table, index, row, zone);
     error.message = format!("could not create unique index \"{}\"", index.name);
     error.detail = error.detail.map(|detail| detail.replace("already exists", "is duplicated"));
     error

@@ -14,7 +14,6 @@ use crate::like::{Like, Part};
 use crate::names;
 use crate::sequence::Options;
 use crate::system;
-use crate::types::Type;
 use meridian_txn::Lock;
 use std::sync::Arc;
 
@@ -63,7 +62,7 @@ impl Model<'_> {
     ) -> Result<Vec<(ColumnDef, Option<Given>)>, SqlError> {
         let mut columns = Vec::new();
         for (at, column) in self.relation.present() {
-            if matches!(column.ty, Type::Object(_) | Type::Int2Vector) {
+            if column.ty.is_of_system() {
                 return Err(SqlError::unsupported(format!("a column of type {}", column.ty)));
             }
             let mut new = ColumnDef::new(&column.name, column.ty);
@@ -139,7 +138,7 @@ impl Model<'_> {
         if constraints::names_of(table).any(|other| other == check.name) {
             return Err(constraints::exists(table, &check.name));
         }
-        let id = cx.next_id().await?;
+        let id = cx.next_id_in(table.schema).await?;
         let mut check = Check::new(id, check.name.clone(), check.text.clone(), true);
         check.bind(&table.columns_alone())?;
         constraints::insert_check(table, check);
@@ -165,9 +164,11 @@ impl Model<'_> {
             return Ok(table.primary.as_ref().map_or_else(String::new, |it| it.name.clone()));
         }
         if index.is_constraint() {
-            add_unique(cx, table, parts, None).await?;
+            let index = Index::of_unique(parts, index.nulls_not_distinct);
+            add_unique(cx, table, index, None).await?;
         } else {
             let mut new = Index::new(0, String::new(), parts, index.unique);
+            new.nulls_not_distinct = index.nulls_not_distinct;
             for column in &index.included {
                 new.included.push(self.column(table, *column)?);
             }

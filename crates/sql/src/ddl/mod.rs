@@ -42,6 +42,7 @@ use crate::notice;
 use crate::parse::Parsed;
 use crate::sequence::Changed;
 use crate::statistics;
+use crate::temporary;
 use crate::type_names;
 use crate::work::Work;
 use alter::alter_table;
@@ -172,14 +173,41 @@ impl<'a> Ddl<'a> {
         }
     }
 
-    /// Returns the schema in which a new object of a name is created.
+    /// Returns the schema in which a new object of a name is created. Fails with 0A000 if it is
+    /// that of temporary objects.
     async fn place(&mut self, name: &Qualified) -> Result<u32, SqlError> {
-        self.names.place(self.txn, name).await
+        let schema = self.names.place(self.txn, name).await?;
+        let is_in_it = name.schema.as_deref() == Some(temporary::ALIAS);
+        match is_in_it || temporary::is_temporary(schema) {
+            true => Err(SqlError::unsupported("an object of this kind in the schema pg_temp")),
+            false => Ok(schema),
+        }
+    }
+
+    /// Returns the schema in which a new relation of a name is created, perhaps a temporary one.
+    async fn place_relation(
+        &mut self,
+        name: &Qualified,
+        is_temporary: bool,
+    ) -> Result<u32, SqlError> {
+        let schema = self.names.place_relation(self.txn, name, is_temporary).await?;
+        if temporary::is_temporary(schema) {
+            temporary::ensure_schema(self.txn, self.facts)?;
+        }
+        Ok(schema)
     }
 
     /// Returns the next id, for a table, an index or a sequence.
     async fn next_id(&mut self) -> Result<u32, SqlError> {
         self.ids.next(self.txn).await
+    }
+
+    /// Returns the next id, for a part of a schema.
+    async fn next_id_in(&mut self, schema: u32) -> Result<u32, SqlError> {
+        match temporary::is_temporary(schema) {
+            true => self.facts.temporary.next_id(),
+            false => self.next_id().await,
+        }
     }
 }
 
@@ -189,9 +217,49 @@ pub(crate) async fn run(
     facts: &Facts,
     source: &Parsed,
 ) -> Result<String, SqlError> {
+    let (clean, before) = (work.clean, facts.temporary.shared_writes());
+    let done = run_in(engine, work, facts, source).await;
+    if facts.temporary.shared_writes() == before {
+        // Temporary objects alone have changed, which no other session sees.
+        work.clean = clean;
+    }
+    done
+}
+
+/// Drops temporary tables at the end of their transaction, and what depends on them.
+pub(crate) async fn drop_at_commit(
+    engine: &Engine,
+    work: &mut Work,
+    facts: &Facts,
+    tables: &[u32],
+) -> Result<(), SqlError> {
+    let (clean, database) = (work.clean, engine.database().clone());
+    let path = facts.search_path();
+    let cx = &mut Ddl::of(engine, &*database, work, facts, &path);
+    for id in tables {
+        // One before it may have changed it.
+        let found = catalog::table_by_id(cx.txn, &engine.cache, *id, false, Lock::Exclusive);
+        if let Some(table) = found.await? {
+            drop_table(cx, &table, tables, true).await?;
+        }
+    }
+    work.clean = clean;
+    Ok(())
+}
+
+async fn run_in(
+    engine: &Engine,
+    work: &mut Work,
+    facts: &Facts,
+    source: &Parsed,
+) -> Result<String, SqlError> {
     let database = engine.database().clone();
     let path = facts.search_path();
     let cx = &mut Ddl::of(engine, &*database, work, facts, &path);
+    if source.is_global_temporary {
+        let message = "GLOBAL is deprecated in temporary table creation";
+        cx.notices.push(SqlError::new("01000", message));
+    }
     if let Some(AlterAny { kind, if_exists, name, change }) = &source.alter_any {
         match change {
             Change::Owner(role) => owner::run(cx, *kind, *if_exists, name, role).await?,
@@ -252,6 +320,10 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
         Statement::CreateType { name, representation } => {
             types::create(cx, name, representation.as_ref()).await?;
             "CREATE TYPE".into()
+        }
+        Statement::Discard { object_type: ast::DiscardObject::TEMP } => {
+            cx.facts.temporary.clear()?;
+            "DISCARD TEMP".into()
         }
         Statement::AlterType(ast::AlterType { name, operation }) => {
             types::alter(cx, name, operation).await?;
@@ -366,6 +438,7 @@ async fn open(cx: &mut Ddl<'_>, name: &ast::ObjectName) -> Result<Arc<Table>, Sq
 
 /// Writes a changed descriptor under a new version, and outdates the plans for the old version.
 fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlError> {
+    refuse_temporary_sequences(&table)?;
     table.version += 1;
     table.settle();
     old.outdate(cx.txn, table.version, cx.ids.own)?;
@@ -373,6 +446,15 @@ fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlErro
     cx.clean = false;
     cx.deferred.refresh(&Arc::new(table.clone()));
     catalog::put_table(cx.txn, table)
+}
+
+/// Fails with 0A000 if a permanent table takes values of a temporary sequence.
+fn refuse_temporary_sequences(table: &Table) -> Result<(), SqlError> {
+    let is_other = |id: u32| temporary::is_temporary(id) && !temporary::is_temporary(table.id);
+    match table.sequences().into_iter().any(is_other) {
+        true => Err(SqlError::unsupported("a permanent table that uses a temporary sequence")),
+        false => Ok(()),
+    }
 }
 
 async fn drop_table(
@@ -396,6 +478,9 @@ async fn drop_table(
     }
     catalog::drop_storage(cx.txn, table.storage)?;
     catalog::remove(cx.txn, &Object::Table(table.clone()))?;
+    if temporary::is_temporary(table.id) {
+        cx.txn.put(kv::on_commit_key(table.id), None)?;
+    }
     statistics::forget(cx.txn, table.id)
 }
 
@@ -403,10 +488,10 @@ async fn drop_table(
 async fn renew(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
     catalog::drop_storage(cx.txn, table.storage)?;
     statistics::forget(cx.txn, table.id)?;
-    table.storage = cx.next_id().await?;
+    table.storage = cx.next_id_in(table.schema).await?;
     for index in &mut table.indexes {
         catalog::drop_storage(cx.txn, index.id)?;
-        index.id = cx.next_id().await?;
+        index.id = cx.next_id_in(table.schema).await?;
         catalog::put_name(cx.txn, table.schema, &index.name, index.id, table.id)?;
     }
     Ok(())

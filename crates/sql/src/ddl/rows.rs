@@ -77,11 +77,7 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
                 .zip(&row)
                 .find(|(column, datum)| column.not_null && datum.is_null())
             {
-                let message = format!(
-                    "column \"{}\" of relation \"{}\" contains null values",
-                    column.0.name, new.name
-                );
-                return Err(SqlError::new(state::NOT_NULL, message));
+                return Err(has_nulls(new, &column.0.name));
             }
             for check in &checks {
                 if !check.holds(&row, cx.facts)? {
@@ -97,7 +93,7 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
                 let index = clash.index.map(|at| &new.indexes[at]).or(new.primary.as_ref());
                 return Err(index.map_or_else(
                     || SqlError::corrupted("a clash without an index"),
-                    |index| not_unique(new, index, &row),
+                    |index| not_unique(new, index, &row, cx.facts.zone()),
                 ));
             }
         }
@@ -126,20 +122,26 @@ pub(super) async fn refuse_nulls(
             return Ok(());
         }
         if found.iter().any(|found| found.row[column].is_null()) {
-            let name = &table.columns[column].name;
-            let message =
-                format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
-            return Err(SqlError::new(state::NOT_NULL, message));
+            return Err(has_nulls(table, &table.columns[column].name));
         }
     }
 }
 
+/// Returns 23502: a row that exists has NULL in a column.
+pub(super) fn has_nulls(table: &Table, column: &str) -> SqlError {
+    let message =
+        format!("column \"{column}\" of relation \"{}\" contains null values", table.name);
+    SqlError::new(state::NOT_NULL, message).of_column(table, column)
+}
+
 /// Returns 23514: a row that exists violates a check.
 fn violated(table: &Table, check: &Check) -> SqlError {
-    let (check, table) = (&check.name, &table.name);
-    let message =
-        format!("check constraint \"{check}\" of relation \"{table}\" is violated by some row");
-    SqlError::new(state::CHECK, message)
+    let check = &check.name;
+    let message = format!(
+        "check constraint \"{check}\" of relation \"{}\" is violated by some row",
+        table.name
+    );
+    SqlError::new(state::CHECK, message).of_constraint(table, check)
 }
 
 /// Fails with 23514 if a row violates a CHECK constraint that is added.

@@ -11,6 +11,7 @@ use crate::kv;
 use crate::names::{self, Qualified};
 use crate::notice;
 use crate::system;
+use crate::temporary;
 use meridian_txn::Lock;
 use sqlparser::ast::{AlterSchema, AlterSchemaOperation, ObjectName, SchemaName};
 use std::sync::Arc;
@@ -169,6 +170,10 @@ pub(super) async fn relocate(
         let message = "cannot move an owned sequence into another schema";
         return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
     }
+    if schema.starts_with(temporary::ALIAS) || temporary::is_temporary(moved.schema()) {
+        let message = "cannot move objects into or out of temporary schemas";
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+    }
     let to = cx.place(&Qualified { schema: Some(schema.to_owned()), name: String::new() }).await?;
     if moved.schema() == to {
         return Ok(());
@@ -266,6 +271,9 @@ pub(super) async fn drop(
 ) -> Result<(), SqlError> {
     for name in named {
         let name = names::simple(name)?;
+        if name.starts_with(temporary::ALIAS) {
+            return Err(missing(&name));
+        }
         if is_system_schema(&name) {
             let message =
                 format!("cannot drop schema {name} because it is required by the database system");

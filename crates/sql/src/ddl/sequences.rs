@@ -8,6 +8,7 @@ use crate::kv;
 use crate::names::{self, Qualified};
 use crate::sequence::{Change, IdentityChange, Options, Owner, Sequence, SequenceStatement, Value};
 use crate::system;
+use crate::temporary::is_temporary;
 use crate::types::Type;
 use meridian_txn::{Lock, SchemaVersion};
 use sqlparser::ast::{Ident, ObjectName};
@@ -19,9 +20,9 @@ pub(super) async fn run(
     statement: &SequenceStatement,
 ) -> Result<String, SqlError> {
     Ok(match statement {
-        SequenceStatement::Create { name, if_not_exists, options } => {
+        SequenceStatement::Create { name, is_temporary, if_not_exists, options } => {
             let name = names::relation(name)?;
-            let schema = cx.place(&name).await?;
+            let schema = cx.place_relation(&name, *is_temporary).await?;
             let name = (schema, &*name.name);
             if catalog::relation_in(cx.txn, schema, name.1).await?.is_none() {
                 check_row_type(cx, schema, name.1).await?;
@@ -91,7 +92,7 @@ pub(super) async fn create(
     owner: Option<Owner>,
 ) -> Result<Sequence, SqlError> {
     let mut sequence = Sequence::new(0, name, ty, options)?;
-    (sequence.id, sequence.owner) = (cx.next_id().await?, owner);
+    (sequence.id, sequence.owner) = (cx.next_id_in(name.0).await?, owner);
     catalog::put_name(cx.txn, name.0, name.1, sequence.id, sequence.id)?;
     catalog::put(cx.txn, &Object::Sequence(Arc::new(sequence.clone())))?;
     sequence.write(cx.txn, sequence.beginning())?;
@@ -116,7 +117,7 @@ async fn put(cx: &mut Ddl<'_>, mut sequence: Sequence) -> Result<(), SqlError> {
 /// From the commit on, rejects transactions that know an older version: those that take values, and
 /// those that write into tables whose defaults hand some out.
 async fn outdate(cx: &mut Ddl<'_>, sequence: &Sequence, to: u64) -> Result<(), SqlError> {
-    if cx.ids.own.contains(&sequence.id) {
+    if cx.ids.own.contains(&sequence.id) || is_temporary(sequence.id) {
         return Ok(());
     }
     let mut ranges = vec![sequence.range()];
@@ -244,7 +245,10 @@ pub(super) async fn restart_owned(cx: &mut Ddl<'_>, table: &Table) -> Result<(),
 
 /// The columns whose default takes the values of a sequence, by table.
 async fn users(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<(Arc<Table>, Vec<usize>)>, SqlError> {
-    let tables = system::load(cx.txn).await?.tables;
+    let tables = match is_temporary(id) {
+        true => system::load_temporary(cx.txn).await?.tables,
+        false => system::load(cx.txn).await?.tables,
+    };
     let with = |table: Arc<Table>| {
         let columns: Vec<usize> = table.defaults_with(id).collect();
         (!columns.is_empty()).then_some((table, columns))

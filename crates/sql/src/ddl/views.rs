@@ -12,6 +12,7 @@ use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
 use crate::response::Column;
 use crate::sequence;
+use crate::temporary;
 use crate::types::Type;
 use crate::view::{self, View};
 use meridian_txn::{Lock, SchemaVersion};
@@ -52,7 +53,13 @@ pub(super) async fn create(
 ) -> Result<(), SqlError> {
     clauses::create_view(create)?;
     let name = names::relation(&create.name)?;
-    let schema = cx.place(&name).await?;
+    let (text, new) = settle(cx, text).await?;
+    let reads_temporary = new.reads.iter().any(|id| temporary::is_temporary(*id));
+    if reads_temporary && !create.temporary {
+        let message = format!("view \"{}\" will be a temporary view", name.name);
+        cx.notices.push(SqlError::new(state::SUCCESSFUL, message));
+    }
+    let schema = cx.place_relation(&name, create.temporary || reads_temporary).await?;
     let old = match catalog::relation_in(cx.txn, schema, &name.name).await? {
         Some(found) if create.or_replace => match of_id(cx, found.id).await? {
             Some(view) => Some(view),
@@ -65,7 +72,6 @@ pub(super) async fn create(
         }
     };
     let name = name.name;
-    let (text, new) = settle(cx, text).await?;
     stored::refuse_zone(cx, new.reads_zone)?;
     let columns = columns(create, &new.query.columns)?;
     let reads = new.reads;
@@ -79,7 +85,7 @@ pub(super) async fn create(
     }
     let (id, version) = match &old {
         Some(old) => (old.id, old.version + 1),
-        None => (cx.next_id().await?, 1),
+        None => (cx.next_id_in(schema).await?, 1),
     };
     catalog::put_name(cx.txn, schema, &name, id, id)?;
     for read in &reads {

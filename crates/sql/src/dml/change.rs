@@ -7,7 +7,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::explain::Actuals;
 use crate::response::Column;
-use crate::{kv, normalize, physical, write};
+use crate::{kv, normalize, physical};
 use std::sync::Arc;
 
 /// A planned UPDATE or DELETE.
@@ -45,43 +45,28 @@ impl Change {
         let table = &*self.table;
         let mut changed = Changed::default();
         let (rows, _held) = all_rows(&self.query, running, actuals).await?;
-        let Running { target, scope, references, .. } = running;
         for row in rows {
             let mut values = row.into_iter();
             let Some(Datum::Bytes(key)) = values.next() else {
                 return Err(SqlError::corrupted("a row without a key"));
             };
             let key = kv::to_key(key.to_vec());
-            if target.has_written(&key) {
+            if running.target.has_written(&key) {
                 continue;
             }
-            let old = if self.locks {
+            let old: Vec<Datum> = if self.locks {
                 values.by_ref().take(table.columns.len()).collect()
             } else {
-                let Some(old) = target.locked_row(table, &key).await? else {
-                    return Err(SqlError::corrupted("a row that was just read is not there"));
-                };
-                old
+                running.locked_row(table, &key).await?
             };
-            match &self.assigned {
-                Some(assigned) => {
-                    let mut new = old.clone();
-                    for (column, value) in assigned.iter().zip(values.by_ref()) {
-                        new[*column] = value;
-                    }
-                    write::update(target, table, &key, &old, &new, scope.session).await?;
-                    if let Some(references) = references {
-                        references.wrote(&self.table, Some(&old), &new)?;
-                    }
+            let new = self.assigned.as_ref().map(|assigned| {
+                let mut new = old.clone();
+                for (column, value) in assigned.iter().zip(values.by_ref()) {
+                    new[*column] = value;
                 }
-                None => {
-                    write::delete(target, table, &key, &old).await?;
-                    if let Some(references) = references {
-                        references.deleted(&self.table, &old)?;
-                    }
-                }
-            }
-            target.account()?;
+                new
+            });
+            running.rewrite(&self.table, &key, &old, new.as_deref()).await?;
             changed.add(self.returning.is_some().then(|| values.collect()));
         }
         Ok(changed)

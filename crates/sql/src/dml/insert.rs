@@ -1,7 +1,7 @@
 //! Runs INSERT.
 
 use super::target::Target;
-use super::{Changed, Running, all_rows};
+use super::{Changed, Running, Touched, all_rows};
 use crate::bind::{self, DoUpdate, NewValues, OnConflict, Returning};
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -11,8 +11,6 @@ use crate::expr::{Expr, Scope};
 use crate::response::Column;
 use crate::write::{self, Store};
 use crate::{effects, kv, normalize, physical};
-use meridian_mvcc::Key;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The source of the rows.
@@ -30,11 +28,10 @@ pub(crate) struct Insert {
 }
 
 /// The effects of a running INSERT.
-#[derive(Default)]
 struct Inserted {
     changed: Changed,
     /// The rows that ON CONFLICT DO UPDATE has written: none may be written twice.
-    touched: BTreeSet<Key>,
+    touched: Touched,
 }
 
 impl Insert {
@@ -85,7 +82,8 @@ impl Insert {
         running: &mut Running<'_>,
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
-        let mut inserted = Inserted::default();
+        let touched = Touched::none(running.scope);
+        let mut inserted = Inserted { changed: Changed::default(), touched };
         match &self.source {
             Source::Values(rows) => {
                 for row in rows {
@@ -171,7 +169,7 @@ impl Insert {
             if let OnConflict::Update(_) = &self.conflict {
                 let hidden = || write::hidden_key(table, target.age(), &mut own);
                 let key = table.row_key(&row).unwrap_or_else(hidden);
-                inserted.touched.insert(kv::to_key(key));
+                inserted.touched.add(kv::to_key(key))?;
             }
             self.check_unmoved(&computed)?;
             return self.take(&row, self.returned(computed), running, inserted).await;
@@ -208,14 +206,11 @@ impl Insert {
                     new[*column] = value;
                 }
                 table.generate_after(columns, &mut new)?;
-                write::update(target, table, &clash.key, &old, &new, facts).await?;
-                if let Some(references) = references {
-                    references.wrote(&self.table, Some(&old), &new)?;
-                }
-                inserted.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
+                running.rewrite(&self.table, &clash.key, &old, Some(&new)).await?;
+                inserted.touched.add(table.row_key(&new).map_or(clash.key, kv::to_key))?;
                 self.take(&new, self.returned(computed), running, inserted).await
             }
-            _ => Err(write::duplicate(table, clash.index, &row)),
+            _ => Err(write::duplicate(table, clash.index, &row, facts.zone())),
         }
     }
 }

@@ -1,18 +1,13 @@
 //! Runs MERGE.
 
-use super::{Changed, Running, all_rows};
+use super::{Changed, Running, Touched, all_rows};
 use crate::bind::{self, MergeAction};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::explain::Actuals;
-use crate::memory::Held;
 use crate::{kv, normalize, physical, write};
-use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// The memory of a key of a row that was changed, besides its bytes.
-const KEY_BYTES: usize = 48;
 
 /// A planned MERGE.
 pub(crate) struct Merge {
@@ -53,8 +48,7 @@ impl Merge {
         let table = &*self.table;
         let mut changed = Changed::default();
         let (rows, _held) = all_rows(&self.query, running, actuals).await?;
-        let Running { target, scope, row_number, references, .. } = running;
-        let (mut touched, mut held) = (BTreeSet::new(), Held::none(&scope.session.memory));
+        let mut touched = Touched::none(running.scope);
         for mut row in rows {
             let [key, number, ..] = row.as_slice() else {
                 return Err(SqlError::corrupted("a row without a key"));
@@ -74,10 +68,11 @@ impl Merge {
                 (MergeAction::Insert, _) => {
                     let mut new = values;
                     new.truncate(table.columns.len());
+                    let Running { target, scope, row_number, references, .. } = &mut *running;
                     let facts = scope.session;
                     let clash = write::insert(target, table, &mut new, facts, row_number).await?;
                     if let Some(clash) = clash {
-                        return Err(write::duplicate(table, clash.index, &new));
+                        return Err(write::duplicate(table, clash.index, &new, facts.zone()));
                     }
                     if let Some(references) = references {
                         references.wrote(&self.table, None, &new)?;
@@ -90,34 +85,20 @@ impl Merge {
                 (MergeAction::Delete, Some(key)) => (key, None),
                 (_, None) => return Err(SqlError::corrupted("a row without a key")),
             };
-            if touched.contains(&key) || target.has_written(&key) {
+            if touched.contains(&key) || running.target.has_written(&key) {
                 return Err(again());
             }
-            let Some(old) = target.locked_row(table, &key).await? else {
-                return Err(SqlError::corrupted("a row that was just read is not there"));
-            };
-            match assigned {
-                Some(assigned) => {
-                    let mut new = old.clone();
-                    for (column, value) in assigned.iter().zip(values) {
-                        new[*column] = value;
-                    }
-                    table.generate_after(assigned, &mut new)?;
-                    write::update(target, table, &key, &old, &new, scope.session).await?;
-                    if let Some(references) = references {
-                        references.wrote(&self.table, Some(&old), &new)?;
-                    }
+            let old = running.locked_row(table, &key).await?;
+            let mut new = None;
+            if let Some(assigned) = assigned {
+                let new = new.insert(old.clone());
+                for (column, value) in assigned.iter().zip(values) {
+                    new[*column] = value;
                 }
-                None => {
-                    write::delete(target, table, &key, &old).await?;
-                    if let Some(references) = references {
-                        references.deleted(&self.table, &old)?;
-                    }
-                }
+                table.generate_after(assigned, new)?;
             }
-            held.add(key.len() + KEY_BYTES)?;
-            touched.insert(key);
-            target.account()?;
+            running.rewrite(&self.table, &key, &old, new.as_deref()).await?;
+            touched.add(key)?;
             changed.add(None);
         }
         Ok(changed)

@@ -23,11 +23,11 @@ use crate::exec::Reader;
 use crate::explain::Actuals;
 use crate::expr::Scope;
 use crate::memory::{Held, weight};
-use crate::physical;
 use crate::response::Column;
+use crate::{physical, write};
 use meridian_mvcc::Key;
 use meridian_txn::{Locking, Transaction};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use target::Target;
 
@@ -68,7 +68,62 @@ struct Running<'a> {
     given: Given,
 }
 
+/// The memory of a key of a row that was changed, besides its bytes.
+const KEY_BYTES: usize = 48;
+
+/// The keys of the rows that a change has changed, and their memory.
+struct Touched {
+    keys: BTreeSet<Key>,
+    held: Held,
+}
+
+impl Touched {
+    fn none(scope: &Scope<'_>) -> Touched {
+        Touched { keys: BTreeSet::new(), held: scope.session.held() }
+    }
+
+    fn contains(&self, key: &Key) -> bool {
+        self.keys.contains(key)
+    }
+
+    /// Adds a key. Fails with 53200 if queries have no memory for it.
+    fn add(&mut self, key: Key) -> Result<(), SqlError> {
+        self.held.add(key.len() + KEY_BYTES)?;
+        self.keys.insert(key);
+        Ok(())
+    }
+}
+
 impl Running<'_> {
+    /// Locks a row that the statement has read, and returns its values.
+    async fn locked_row(&mut self, table: &Table, key: &Key) -> Result<Vec<Datum>, SqlError> {
+        let found = self.target.locked_row(table, key).await?;
+        found.ok_or_else(|| SqlError::corrupted("a row that was just read is not there"))
+    }
+
+    /// Writes the new values of a row, or deletes it if there are none; notes what its foreign keys
+    /// and those that refer to it owe for that.
+    async fn rewrite(
+        &mut self,
+        table: &Arc<Table>,
+        key: &Key,
+        old: &[Datum],
+        new: Option<&[Datum]>,
+    ) -> Result<(), SqlError> {
+        let Running { target, scope, references, .. } = self;
+        match new {
+            Some(new) => write::update(target, table, key, old, new, scope.session).await?,
+            None => write::delete(target, table, key, old).await?,
+        }
+        if let Some(references) = references {
+            match new {
+                Some(new) => references.wrote(table, Some(old), new)?,
+                None => references.deleted(table, old)?,
+            }
+        }
+        target.account()
+    }
+
     /// Ends what the statement has to write, and what it has to do for foreign keys. Returns what
     /// has to hold when the transaction ends.
     async fn finish(self, deferral: &Deferral) -> Result<Obligations, SqlError> {

@@ -11,6 +11,7 @@
 
 use super::target::Target;
 use super::{Given, Running, Write, all_rows};
+use crate::catalog::Table;
 use crate::constraint::{Deferral, Obligations, References, Related};
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -48,6 +49,16 @@ pub(crate) struct With {
     order: Vec<usize>,
     /// The tables that foreign keys concern.
     related: Option<Arc<Related>>,
+}
+
+impl With {
+    /// Returns the tables whose rows it changes.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &Table> {
+        self.steps.iter().filter_map(|step| match &step.part {
+            Part::Write(write) => Some(&**write.table()),
+            Part::Query(_) => None,
+        })
+    }
 }
 
 /// The effects of a statement.

@@ -138,6 +138,7 @@ fn write_exactly(datum: &Datum, out: &mut Vec<u8>) {
         Datum::Numeric(n) => {
             out.extend(n.finite().map_or(0, Decimal::scale).to_be_bytes());
         }
+        Datum::Float4(x) => out.extend(x.to_bits().to_be_bytes()),
         Datum::Float8(x) => out.extend(x.to_bits().to_be_bytes()),
         Datum::Interval(Interval { months, days, micros }) => {
             out.extend(months.to_be_bytes());

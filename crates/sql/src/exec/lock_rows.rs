@@ -7,8 +7,9 @@
 //!
 //! With SKIP LOCKED the input reads without locks, and its rows only name candidates. The rows of
 //! tables of each candidate are locked at once, or the candidate is left out. Then the input runs
-//! again, with shared locks, over these rows of the tables alone: what it returns is true. Rows
-//! that are inserted meanwhile are not seen.
+//! again, with shared locks, over these rows of the tables alone: what it returns is true. Each
+//! candidate takes one of these rows, in their order, so that the candidates' order holds, and
+//! what is counted above: a candidate that finds none left is left out.
 
 use super::{CHUNK_ROWS, Context, Operator, Row, start};
 use crate::bind::{OnLocked, Strength};
@@ -16,29 +17,31 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::kv;
 use crate::logical::ColumnId;
+use crate::memory::weight;
 use crate::physical::{LockedTable, Node, Op};
 use meridian_mvcc::{Key, Value};
 use meridian_txn::{Failure, Future, Locking};
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// The rows of tables that the scans of a running query read alone, by the column of their keys.
 pub(super) type Pins = BTreeMap<ColumnId, (Key, Value)>;
 
+/// The memory of a key of a candidate, besides its bytes.
+const KEY_BYTES: usize = 48;
+
 /// The rows of the input that could be locked.
 pub(super) struct LockRows {
     input: Box<dyn Operator>,
     plan: Arc<Node>,
-    /// The keys of the candidates so far, which are looked at once: all rows that are made of the
-    /// same rows of tables are found together.
-    seen: HashSet<Vec<Key>>,
-    /// Rows that were not wanted yet.
-    ready: VecDeque<Row>,
+    /// By the keys of the candidates so far, the rows that are made of these rows of tables and
+    /// that no candidate has taken yet: none if they could not be locked.
+    made: HashMap<Vec<Key>, VecDeque<Row>>,
 }
 
 impl LockRows {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        LockRows { input, plan, seen: HashSet::new(), ready: VecDeque::new() }
+        LockRows { input, plan, made: HashMap::new() }
     }
 
     /// Returns the next rows, which the locks wait for.
@@ -66,7 +69,8 @@ impl LockRows {
         cx: &mut Context<'_>,
         want: usize,
     ) -> Result<Vec<Row>, SqlError> {
-        while self.ready.is_empty() {
+        let mut rows = Vec::new();
+        while rows.is_empty() {
             let before = cx.lock_as(Locking::None)?;
             let found = self.input.next(cx, want).await;
             cx.lock_as(before)?;
@@ -77,53 +81,71 @@ impl LockRows {
             for candidate in found {
                 let keys: Vec<Key> =
                     tables.iter().filter_map(|table| key_of(&candidate, table)).collect();
-                let bytes = keys.iter().map(|key| key.len()).sum();
-                if keys.len() < tables.len() || !self.seen.insert(keys.clone()) {
+                if keys.len() < tables.len() {
                     continue;
                 }
-                cx.state.held.add(bytes)?;
-                let mut pins = Pins::new();
-                for (table, key) in tables.iter().zip(keys) {
-                    match lock(std::slice::from_ref(&key), table, cx).await?.pop() {
-                        Some(value) => _ = pins.insert(table.of, (key, value)),
-                        None => break,
-                    }
+                if !self.made.contains_key(&keys) {
+                    cx.state.held.add(keys.iter().map(|key| KEY_BYTES + key.len()).sum())?;
+                    let made = match pins(tables, &keys, cx).await? {
+                        Some(pins) => again(input, pins, cx).await?,
+                        None => VecDeque::new(),
+                    };
+                    self.made.insert(keys.clone(), made);
                 }
-                if pins.len() == tables.len() {
-                    again(input, pins, cx, &mut self.ready).await?;
+                if let Some(row) = self.made.get_mut(&keys).and_then(VecDeque::pop_front) {
+                    cx.state.held.free(weight(&row));
+                    rows.push(row);
                 }
             }
         }
-        let count = want.min(self.ready.len());
-        Ok(self.ready.drain(..count).collect())
+        Ok(rows)
     }
 }
 
-/// Adds the rows of an input that are made of some rows of tables.
+/// Locks the rows of a candidate; `None` if one of them is locked, or gone.
+async fn pins(
+    tables: &[LockedTable],
+    keys: &[Key],
+    cx: &mut Context<'_>,
+) -> Result<Option<Pins>, SqlError> {
+    let mut pins = Pins::new();
+    for (table, key) in tables.iter().zip(keys) {
+        match lock(std::slice::from_ref(key), table, cx).await?.pop() {
+            Some(value) => _ = pins.insert(table.of, (key.clone(), value)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(pins))
+}
+
+/// Returns the rows of an input that are made of some rows of tables.
 async fn again(
     input: &Arc<Node>,
     pins: Pins,
     cx: &mut Context<'_>,
-    rows: &mut VecDeque<Row>,
-) -> Result<(), SqlError> {
+) -> Result<VecDeque<Row>, SqlError> {
     // The joins of the candidates go on behind it.
     let (outside, params) = (cx.state.pins.clone(), cx.state.params.clone());
     cx.state.pins.extend(pins);
     let before = cx.lock_as(Locking::Wait)?;
-    let mut running = start(input, false);
-    let done = loop {
-        match running.next(cx, CHUNK_ROWS).await {
-            Ok(more) if more.is_empty() => break Ok(()),
-            Ok(more) => {
-                cx.pause(more.len()).await;
-                rows.extend(more);
-            }
-            Err(error) => break Err(error),
-        }
-    };
+    let made = all(input, cx).await;
     cx.lock_as(before)?;
     (cx.state.pins, cx.state.params) = (outside, params);
-    done
+    made
+}
+
+/// Returns all rows of an input, for which memory is held.
+async fn all(input: &Arc<Node>, cx: &mut Context<'_>) -> Result<VecDeque<Row>, SqlError> {
+    let (mut rows, mut running) = (VecDeque::new(), start(input, false));
+    loop {
+        let more = running.next(cx, CHUNK_ROWS).await?;
+        if more.is_empty() {
+            return Ok(rows);
+        }
+        cx.state.held.add(more.iter().map(|row| weight(row)).sum())?;
+        cx.pause(more.len()).await;
+        rows.extend(more);
+    }
 }
 
 /// Returns the key of a table's row that a row is made of.

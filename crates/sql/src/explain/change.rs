@@ -3,7 +3,7 @@
 
 use super::cost::Cost;
 use super::tree;
-use super::{Explained, NodeId};
+use super::{Explained, NodeId, Style};
 use crate::catalog::Table;
 use crate::dml::{Insert, Part, Step, With, Write};
 use std::collections::BTreeMap;
@@ -22,14 +22,18 @@ fn of(operation: &'static str, table: &Table) -> Explained {
 }
 
 /// Explains a change.
-pub(super) fn of_write(write: &Write, verbose: bool, steps: &BTreeMap<usize, String>) -> Explained {
+pub(super) fn of_write(
+    write: &Write,
+    style: Style<'_>,
+    steps: &BTreeMap<usize, String>,
+) -> Explained {
     let (operation, source) = match write {
-        Write::Insert(insert) => ("Insert", of_rows(insert, verbose, steps)),
+        Write::Insert(insert) => ("Insert", of_rows(insert, style, steps)),
         Write::Change(change) => {
             let operation = if change.is_update() { "Update" } else { "Delete" };
-            (operation, tree::of(&change.query, verbose, steps))
+            (operation, tree::of(&change.query, style, steps))
         }
-        Write::Merge(merge) => ("Merge", tree::of(&merge.query, verbose, steps)),
+        Write::Merge(merge) => ("Merge", tree::of(&merge.query, style, steps)),
     };
     let mut shown = of(operation, write.table());
     if let Write::Insert(insert) = write
@@ -42,21 +46,21 @@ pub(super) fn of_write(write: &Write, verbose: bool, steps: &BTreeMap<usize, Str
 }
 
 /// Explains the rows of an INSERT.
-fn of_rows(insert: &Insert, verbose: bool, steps: &BTreeMap<usize, String>) -> Explained {
+fn of_rows(insert: &Insert, style: Style<'_>, steps: &BTreeMap<usize, String>) -> Explained {
     match insert.query() {
-        Ok(query) => tree::of(query, verbose, steps),
+        Ok(query) => tree::of(query, style, steps),
         Err(1) => Explained::new("Result", Cost::of_values(1)),
         Err(rows) => tree::values(Cost::of_values(rows)),
     }
 }
 
 /// Explains a statement whose WITH changes data: its steps are shown as queries of WITH.
-pub(super) fn of_with(with: &With, verbose: bool) -> Explained {
+pub(super) fn of_with(with: &With, style: Style<'_>) -> Explained {
     let numbered = with.steps.iter().filter_map(|step| Some((step.number?, step.name.clone())));
     let names: BTreeMap<usize, String> = numbered.collect();
     let explain = |step: &Step| match &step.part {
-        Part::Query(query) => tree::of(query, verbose, &names),
-        Part::Write(write) => of_write(write, verbose, &names),
+        Part::Query(query) => tree::of(query, style, &names),
+        Part::Write(write) => of_write(write, style, &names),
     };
     let (mut shown, mut steps) = (None, Vec::with_capacity(with.steps.len()));
     for (at, step) in with.steps.iter().enumerate() {

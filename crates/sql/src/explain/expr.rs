@@ -1,14 +1,16 @@
 //! Expressions as SQL, with as many parentheses as PostgreSQL shows.
 
 use crate::aggregate::Aggregate;
+use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::types::Type;
 
-/// Names columns and parameters.
+/// Names columns and parameters, and has the zone in which times are shown.
 pub(super) struct Names<'a> {
     pub(super) column: &'a dyn Fn(usize) -> String,
     pub(super) param: &'a dyn Fn(usize) -> String,
+    pub(super) zone: &'a Zone,
 }
 
 /// Returns an expression as SQL.
@@ -17,7 +19,7 @@ pub(super) fn sql(expr: &Expr, names: &Names<'_>) -> String {
     let all = |exprs: &[Expr]| exprs.iter().map(of).collect::<Vec<_>>();
     let not = |negated: bool| if negated { "NOT " } else { "" };
     match expr {
-        Expr::Const(datum) => constant(datum),
+        Expr::Const(datum) => constant(datum, names.zone),
         Expr::Param(at) => (names.param)(*at),
         Expr::Column(at) => (names.column)(*at),
         Expr::Arith(op, _, sides) => {
@@ -105,13 +107,14 @@ fn operator(op: Compare) -> &'static str {
     }
 }
 
-fn constant(datum: &Datum) -> String {
+fn constant(datum: &Datum, zone: &Zone) -> String {
     let ty = match datum {
         Datum::Null => return "NULL".to_owned(),
         Datum::Bool(value) => return value.to_string(),
         Datum::Int2(value) => return value.to_string(),
         Datum::Int4(value) => return value.to_string(),
         Datum::Int8(value) => return value.to_string(),
+        Datum::Float4(_) => Type::Float4,
         Datum::Float8(_) => Type::Float8,
         Datum::Numeric(value) if value.finite().is_some() => return value.to_string(),
         Datum::Numeric(_) => Type::Numeric(None),
@@ -119,6 +122,7 @@ fn constant(datum: &Datum) -> String {
         Datum::Bytes(_) => Type::Bytea,
         Datum::Date(_) => Type::Date,
         Datum::Time(_) => Type::Time,
+        Datum::TimeTz(_) => Type::TimeTz,
         Datum::Timestamp(_) => Type::Timestamp,
         Datum::TimestampTz(_) => Type::TimestampTz,
         Datum::Interval(_) => Type::Interval,
@@ -128,9 +132,11 @@ fn constant(datum: &Datum) -> String {
         Datum::Json(_) => Type::Json,
         Datum::Jsonb(_) => Type::Jsonb,
         Datum::Enum(value) => Type::Enum(value.type_of()),
+        Datum::Bits(_) => Type::Bit(None),
+        Datum::Oid(_) => Type::Oid,
         Datum::Object(_, name) => return format!("'{name}'"),
         Datum::Array(_) => return "'{…}'".to_owned(),
     };
-    let text = datum.to_text(ty).unwrap_or_default().replace('\'', "''");
+    let text = datum.to_text_in(ty, zone).unwrap_or_default().replace('\'', "''");
     format!("'{text}'::{}", ty.name())
 }

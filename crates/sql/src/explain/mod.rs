@@ -20,6 +20,7 @@ pub(crate) use change::{counted, counted_step};
 pub(crate) use options::{Format, Options};
 
 use crate::compile::Plan;
+use crate::datetime::Zone;
 use cost::Cost;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -71,12 +72,21 @@ pub(crate) type Actuals = HashMap<NodeId, Actual>;
 /// A line behind the plan: its name, and its value with a unit.
 pub(crate) type Summary = Vec<(&'static str, String)>;
 
+/// The form in which a plan is explained.
+#[derive(Clone, Copy)]
+pub(crate) struct Style<'a> {
+    /// True if the columns of each node are shown.
+    pub(crate) verbose: bool,
+    /// The zone in which times are shown.
+    pub(crate) zone: &'a Zone,
+}
+
 /// Explains a plan.
-pub(crate) fn explain(plan: &Plan, verbose: bool) -> Explained {
+pub(crate) fn explain(plan: &Plan, style: Style<'_>) -> Explained {
     match plan {
-        Plan::Query(query) => tree::of(query, verbose, &BTreeMap::new()),
-        Plan::Write { write, .. } => change::of_write(write, verbose, &BTreeMap::new()),
-        Plan::With(with) => change::of_with(with, verbose),
+        Plan::Query(query) => tree::of(query, style, &BTreeMap::new()),
+        Plan::Write { write, .. } => change::of_write(write, style, &BTreeMap::new()),
+        Plan::With(with) => change::of_with(with, style),
         // No other statement is explained.
         _ => Explained::new("Result", Cost::default()),
     }

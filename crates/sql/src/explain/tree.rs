@@ -2,7 +2,7 @@
 
 use super::cost::Cost;
 use super::expr::{Names, aggregate, sql};
-use super::{Detail, Explained};
+use super::{Detail, Explained, Style};
 use crate::access::{Access, conjuncts};
 use crate::catalog::Table;
 use crate::expr::Expr;
@@ -16,12 +16,12 @@ use std::sync::Arc;
 const LONGEST_TEXT: usize = 1000;
 
 /// Explains a query. `steps` are the names of the steps of its statement, by their numbers.
-pub(super) fn of(query: &Query, verbose: bool, steps: &BTreeMap<usize, String>) -> Explained {
+pub(super) fn of(query: &Query, style: Style<'_>, steps: &BTreeMap<usize, String>) -> Explained {
     let name = |number: &usize| steps.get(number).cloned().unwrap_or_default();
     let given = query.given.iter().map(name).collect();
     // Each table and each query is a relation.
     let is_qualified = query.relations > 2;
-    let mut tree = Tree { query, is_qualified, verbose, given, computed: BTreeMap::new() };
+    let mut tree = Tree { query, is_qualified, style, given, computed: BTreeMap::new() };
     tree.node(&query.root)
 }
 
@@ -29,7 +29,7 @@ struct Tree<'a> {
     query: &'a Query,
     /// True if columns are shown with the names of their relations.
     is_qualified: bool,
-    verbose: bool,
+    style: Style<'a>,
     /// The names of the steps whose rows it is given.
     given: Vec<String>,
     /// The expressions of computed columns, so far.
@@ -60,7 +60,7 @@ impl Tree<'_> {
     fn node(&mut self, node: &Arc<Node>) -> Explained {
         let mut explained = self.operator(node);
         explained.node = Some(node.id());
-        if self.verbose {
+        if self.style.verbose {
             explained.details.retain(|(name, _)| *name != "Output");
             let output: Vec<_> = node.layout.iter().map(|id| self.column(*id)).collect();
             if !output.is_empty() {
@@ -225,7 +225,7 @@ impl Tree<'_> {
                 let title = format!("Function Scan on {}", names.join(", "));
                 let shown = Explained { title, ..Explained::new("Function Scan", cost(&[])) };
                 let shown = shown.quiet("Function Name", names.join(", "));
-                match self.verbose {
+                match self.style.verbose {
                     true => shown.detail("Function Call", calls.join(", ")),
                     false => shown,
                 }
@@ -252,7 +252,7 @@ impl Tree<'_> {
         let mut shown = by_access(&scan.table, alias, &scan.access, scan.backwards);
         shown.cost = cost;
         let param = |at: usize| self.param(at);
-        let names = Names { column: &name, param: &param };
+        let names = Names { column: &name, param: &param, zone: self.style.zone };
         let shown = with_conditions(shown, &scan.table, &scan.access, scan.filter.as_ref(), &names);
         match scan.locks.filter(|locks| locks.keeps) {
             Some(locks) => shown.detail("Row Locks", locks.strength.to_string().to_lowercase()),
@@ -316,7 +316,7 @@ impl Tree<'_> {
     fn with_names<T>(&self, layout: &[ColumnId], show: impl FnOnce(&Names<'_>) -> T) -> T {
         let column = |at: usize| layout.get(at).map_or_else(String::new, |id| self.column(*id));
         let param = |at: usize| self.param(at);
-        show(&Names { column: &column, param: &param })
+        show(&Names { column: &column, param: &param, zone: self.style.zone })
     }
 
     fn sql(&self, expr: &Expr, layout: &[ColumnId]) -> String {
@@ -346,10 +346,10 @@ impl Tree<'_> {
 
     /// A guess at the size of a column's values, in bytes, by their type alone.
     fn width(&self, id: ColumnId) -> f64 {
-        match self.query.known.get(id).map(|column| column.ty) {
+        match self.query.known.get(id).map(|column| column.ty.plain()) {
             Some(Type::Bool) => 1.0,
             Some(Type::Int2) => 2.0,
-            Some(Type::Int4 | Type::Date | Type::Object(_)) => 4.0,
+            Some(Type::Int4 | Type::Float4 | Type::Date | Type::Oid | Type::Object(_)) => 4.0,
             Some(Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz) => 8.0,
             Some(Type::Uuid | Type::Interval) => 16.0,
             _ => 32.0,

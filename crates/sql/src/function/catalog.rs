@@ -2,13 +2,14 @@
 //! tables, and the names of objects by their ids.
 
 use super::of::*;
-use super::{Function, Kernel, Out, Param, text_at, whole_at};
+use super::{Function, Kernel, Out, Param, text_at, whole_at, wrong_type};
 use crate::array::Array;
 use crate::consistency::{CAUSAL_TOKEN, token_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::system::{self, Catalog};
+use crate::temporary;
 use crate::types::{Object, Type};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ const ANY: Param = Param::Any;
 const REGTYPE: Param = Param::Of(Type::Object(Object::Type));
 /// `pg_typeof`: the binder adds the type, as a second argument.
 pub(crate) const PG_TYPEOF: &str = "pg_typeof of";
-const TEXTS: Out = Out::Of(Type::Text.array());
+const NAMES: Out = Out::Of(Type::Name.array());
 
 const fn object(kind: Object, param: &'static [Param]) -> Function {
     let kernel = match kind {
@@ -25,6 +26,9 @@ const fn object(kind: Object, param: &'static [Param]) -> Function {
         Object::Namespace => namespace,
         Object::Role => role,
         Object::Procedure => procedure,
+        Object::Collation => collation,
+        Object::Signature => signature,
+        Object::Operator | Object::OperatorSignature => operator,
     };
     reads(kind.name(), param, Out::Of(Type::Object(kind)), kernel)
 }
@@ -63,15 +67,23 @@ const fn zero(name: &'static str) -> Function {
 
 pub(super) const FUNCTIONS: &[Function] = &[
     object(Object::Class, &[TEXT]),
-    object(Object::Class, &[INT8]),
+    object(Object::Class, &[OID]),
     object(Object::Type, &[TEXT]),
-    object(Object::Type, &[INT8]),
+    object(Object::Type, &[OID]),
     object(Object::Namespace, &[TEXT]),
-    object(Object::Namespace, &[INT8]),
+    object(Object::Namespace, &[OID]),
     object(Object::Role, &[TEXT]),
-    object(Object::Role, &[INT8]),
+    object(Object::Role, &[OID]),
     object(Object::Procedure, &[TEXT]),
-    object(Object::Procedure, &[INT8]),
+    object(Object::Procedure, &[OID]),
+    object(Object::Collation, &[TEXT]),
+    object(Object::Collation, &[OID]),
+    object(Object::Signature, &[TEXT]),
+    object(Object::Signature, &[OID]),
+    object(Object::Operator, &[TEXT]),
+    object(Object::Operator, &[OID]),
+    object(Object::OperatorSignature, &[TEXT]),
+    object(Object::OperatorSignature, &[OID]),
     reads("to_regclass", &[TEXT], Out::Of(Type::Object(Object::Class)), to_class),
     reads("to_regtype", &[TEXT], Out::Of(Type::Object(Object::Type)), to_type),
     Function::new(PG_TYPEOF, &[ANY, REGTYPE], Out::Of(Type::Object(Object::Type)), |args, _| {
@@ -79,36 +91,36 @@ pub(super) const FUNCTIONS: &[Function] = &[
     })
     .lenient()
     .stable(),
-    reads("pg_get_constraintdef", &[INT4], A_TEXT, constraint_definition),
-    reads("pg_get_constraintdef", &[INT4, BOOL], A_TEXT, constraint_definition),
-    reads("pg_get_indexdef", &[INT4], A_TEXT, index_definition),
-    reads("pg_get_indexdef", &[INT4, INT4, BOOL], A_TEXT, index_definition),
+    reads("pg_get_constraintdef", &[OID], A_TEXT, constraint_definition),
+    reads("pg_get_constraintdef", &[OID, BOOL], A_TEXT, constraint_definition),
+    reads("pg_get_indexdef", &[OID], A_TEXT, index_definition),
+    reads("pg_get_indexdef", &[OID, INT4, BOOL], A_TEXT, index_definition),
     reads("pg_get_serial_sequence", &[TEXT, TEXT], A_TEXT, serial_sequence),
-    reads("pg_get_viewdef", &[INT4], A_TEXT, view_definition),
-    reads("pg_get_viewdef", &[INT4, BOOL], A_TEXT, view_definition),
-    reads("pg_get_viewdef", &[INT4, INT4], A_TEXT, view_definition),
+    reads("pg_get_viewdef", &[OID], A_TEXT, view_definition),
+    reads("pg_get_viewdef", &[OID, BOOL], A_TEXT, view_definition),
+    reads("pg_get_viewdef", &[OID, INT4], A_TEXT, view_definition),
     reads("pg_get_viewdef", &[TEXT], A_TEXT, view_definition_of),
     reads("pg_get_viewdef", &[TEXT, BOOL], A_TEXT, view_definition_of),
-    reads("col_description", &[INT4, INT4], A_TEXT, column_comment),
-    reads("obj_description", &[INT4], A_TEXT, comment),
-    reads("obj_description", &[INT4, TEXT], A_TEXT, comment),
-    reads("pg_table_is_visible", &[INT4], A_BOOL, is_visible),
-    reads("pg_type_is_visible", &[INT4], A_BOOL, type_is_visible),
-    reads("current_schema", &[], A_TEXT, current_schema),
-    reads("current_schemas", &[BOOL], TEXTS, current_schemas),
+    reads("col_description", &[OID, INT4], A_TEXT, column_comment),
+    reads("obj_description", &[OID], A_TEXT, comment),
+    reads("obj_description", &[OID, TEXT], A_TEXT, comment),
+    reads("pg_table_is_visible", &[OID], A_BOOL, is_visible),
+    reads("pg_type_is_visible", &[OID], A_BOOL, type_is_visible),
+    reads("current_schema", &[], A_NAME, current_schema),
+    reads("current_schemas", &[BOOL], NAMES, current_schemas),
     Function::new("current_setting", &[TEXT], A_TEXT, current_setting).stable(),
     Function::new("current_setting", &[TEXT, BOOL], A_TEXT, current_setting).stable(),
-    reads("format_type", &[INT4, INT4], A_TEXT, format_type).lenient(),
+    reads("format_type", &[OID, INT4], A_TEXT, format_type).lenient(),
     Function::new("pg_blocking_pids", &[INT4], OF_INT4, blocking_pids).volatile(),
-    Function::new("pg_encoding_to_char", &[INT4], A_TEXT, encoding).stable(),
+    Function::new("pg_encoding_to_char", &[INT4], A_NAME, encoding).stable(),
     Function::new("pg_char_to_encoding", &[TEXT], AN_INT4, encoding_id).stable(),
-    Function::new("getdatabaseencoding", &[], A_TEXT, |_, _| Ok(Datum::text("UTF8"))).stable(),
-    Function::new("pg_client_encoding", &[], A_TEXT, |_, _| Ok(Datum::text("UTF8"))).stable(),
-    Function::new("pg_get_expr", &[TEXT, INT4], A_TEXT, expression).stable(),
-    Function::new("pg_get_expr", &[TEXT, INT4, BOOL], A_TEXT, expression).stable(),
-    Function::new("pg_get_userbyid", &[INT4], A_TEXT, user_by_id).stable(),
+    Function::new("getdatabaseencoding", &[], A_NAME, |_, _| Ok(Datum::text("UTF8"))).stable(),
+    Function::new("pg_client_encoding", &[], A_NAME, |_, _| Ok(Datum::text("UTF8"))).stable(),
+    Function::new("pg_get_expr", &[TEXT, OID], A_TEXT, expression).stable(),
+    Function::new("pg_get_expr", &[TEXT, OID, BOOL], A_TEXT, expression).stable(),
+    Function::new("pg_get_userbyid", &[OID], A_NAME, user_by_id).stable(),
     Function::new("pg_is_in_recovery", &[], A_BOOL, |_, _| Ok(Datum::Bool(false))).stable(),
-    Function::new("pg_my_temp_schema", &[], AN_INT4, |_, _| Ok(Datum::Int4(0))).stable(),
+    reads("pg_my_temp_schema", &[], AN_OID, temporary_schema),
     Function::new("txid_current", &[], AN_INT8, |_, _| Ok(Datum::Int8(0))).volatile(),
     Function::new("pg_size_pretty", &[INT8], A_TEXT, size_pretty),
     Function::new("inet_server_addr", &[], A_TEXT, |_, _| Ok(Datum::Null)).stable(),
@@ -132,7 +144,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     never("pg_is_other_temp_schema"),
     never("pg_relation_is_publishable"),
     nothing("acldefault", A_TEXT),
-    reads("shobj_description", &[INT4, TEXT], A_TEXT, shared_comment),
+    reads("shobj_description", &[OID, TEXT], A_TEXT, shared_comment),
     nothing("pg_get_function_arguments", A_TEXT),
     nothing("pg_get_function_identity_arguments", A_TEXT),
     nothing("pg_get_function_result", A_TEXT),
@@ -182,14 +194,8 @@ fn found(
             Ok(oid) => oid,
             Err(_) => by_name(name)?,
         },
-        _ => {
-            // A negative integer has the bits of a large id.
-            let oid = whole_at(args, 0)?;
-            let of_bits = i32::try_from(oid).map(|oid| oid as u32);
-            of_bits
-                .or_else(|_| u32::try_from(oid))
-                .map_err(|_| SqlError::new(state::OUT_OF_RANGE, "OID out of range"))?
-        }
+        Some(Datum::Oid(oid)) => *oid,
+        _ => return Err(wrong_type()),
     };
     let unknown = || if oid == 0 { "-".to_owned() } else { oid.to_string() };
     Ok(Datum::Object(oid, name_of(oid).unwrap_or_else(unknown).into()))
@@ -217,7 +223,8 @@ fn type_(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlE
         let missing = || missing("type", name.trim(), state::UNDEFINED_OBJECT);
         catalog.type_id(name.trim()).ok_or_else(missing)
     };
-    found(args, by_name, |oid| (oid != 0).then(|| catalog.format_type(oid.into(), None)))
+    let name_of = |oid: u32| Some(catalog.format_type(oid.into(), None));
+    found(args, by_name, |oid| name_of(oid).filter(|name| oid != 0 && name != "???"))
 }
 
 fn to_type(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
@@ -251,11 +258,32 @@ fn role(args: &[Datum], scope: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlErro
 }
 
 fn procedure(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    found(args, |name| system::procedure_named(name.trim()), system::procedure_name)
+}
+
+fn collation(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
     let by_name = |name: &str| {
-        let missing = || missing("function", name.trim(), state::UNDEFINED_FUNCTION);
-        system::procedure_named(name.trim()).ok_or_else(missing)
+        let name = name.trim();
+        let is_its = |other: &str| system::quoted(other) == name || name.to_lowercase() == other;
+        let found = system::COLLATIONS.iter().find(|(_, other)| is_its(other));
+        found.map(|(oid, _)| *oid).ok_or_else(|| {
+            let message = format!("collation {name} for encoding \"UTF8\" does not exist");
+            SqlError::new(state::UNDEFINED_OBJECT, message)
+        })
     };
-    found(args, by_name, system::procedure_name)
+    let name_of = |oid: u32| system::COLLATIONS.iter().find(|(other, _)| *other == oid);
+    found(args, by_name, |oid| name_of(oid).map(|(_, name)| system::quoted(name)))
+}
+
+/// Returns a function, which no system table lists, by its id.
+fn signature(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    found(args, |_| Err(SqlError::unsupported("the name of a function's signature")), |_| None)
+}
+
+/// Returns an operator, which no system table lists, by its id.
+fn operator(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
+    let by_name = |_: &str| Err(SqlError::unsupported("the name of an operator"));
+    found(args, by_name, |oid| Some(oid.to_string()))
 }
 
 fn some(text: Option<String>) -> Result<Datum, SqlError> {
@@ -320,8 +348,20 @@ fn type_is_visible(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<D
 /// Returns the schemas of the search path that exist.
 fn found_schemas(scope: &Scope<'_>, catalog: &Catalog) -> Vec<String> {
     let path = scope.session.search_path();
-    let exists = |name: &&str| catalog.all_schemas().any(|(_, other)| other == *name);
-    path.names().filter(exists).map(str::to_owned).collect()
+    path.names().filter_map(|name| found_schema(name, scope, catalog)).collect()
+}
+
+/// Returns the name of a schema, if it exists.
+fn found_schema(name: &str, scope: &Scope<'_>, catalog: &Catalog) -> Option<String> {
+    let name = if name == temporary::ALIAS { scope.session.temporary.schema() } else { name };
+    catalog.all_schemas().any(|(_, other)| other == name).then(|| name.to_owned())
+}
+
+/// Returns the id of the schema of the session's temporary objects; zero before it has any.
+fn temporary_schema(_: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let mut all = catalog.all_schemas();
+    let id = all.find(|(id, _)| *id == temporary::SCHEMA).map_or(0, |(id, _)| id);
+    Ok(Datum::Oid(id))
 }
 
 fn current_schema(_: &[Datum], scope: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
@@ -337,8 +377,14 @@ fn current_schemas(
     if args[0] == Datum::Bool(true) && !all.iter().any(|name| name == "pg_catalog") {
         all.insert(0, "pg_catalog".to_owned());
     }
+    if args[0] == Datum::Bool(true)
+        && let Some(own) = found_schema(temporary::ALIAS, scope, catalog)
+        && !all.contains(&own)
+    {
+        all.insert(0, own);
+    }
     let all = all.into_iter().map(Datum::text).collect();
-    Ok(Datum::Array(Arc::new(Array::of(Type::Text, all)?)))
+    Ok(Datum::Array(Arc::new(Array::of(Type::Name, all)?)))
 }
 
 fn current_setting(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

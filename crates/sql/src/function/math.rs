@@ -5,22 +5,25 @@
 use super::of::*;
 use super::{Function, float_at, numeric_at, whole_at, wrong_type};
 use crate::datum::Datum;
-use crate::error::{SqlError, state};
+use crate::error::SqlError;
 use crate::expr::{Arith, Scope};
 use crate::number;
 use crate::numeric::{self, Numeric};
 use crate::types::Type;
+use std::cmp::Ordering;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("abs", &[INT2], AN_INT2, abs),
     Function::new("abs", &[INT4], AN_INT4, abs),
     Function::new("abs", &[INT8], AN_INT8, abs),
     Function::new("abs", &[NUMERIC], A_NUMERIC, abs),
+    Function::new("abs", &[FLOAT4], A_FLOAT4, abs),
     Function::new("abs", &[FLOAT8], A_FLOAT8, abs),
     Function::new("-", &[INT2], AN_INT2, negate),
     Function::new("-", &[INT4], AN_INT4, negate),
     Function::new("-", &[INT8], AN_INT8, negate),
     Function::new("-", &[NUMERIC], A_NUMERIC, negate),
+    Function::new("-", &[FLOAT4], A_FLOAT4, negate),
     Function::new("-", &[FLOAT8], A_FLOAT8, negate),
     Function::new("ceil", &[NUMERIC], A_NUMERIC, ceil),
     Function::new("ceil", &[FLOAT8], A_FLOAT8, ceil),
@@ -100,6 +103,7 @@ pub(super) fn finite(x: f64) -> Result<Datum, SqlError> {
 
 fn abs(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     match &args[0] {
+        Datum::Float4(x) => Ok(Datum::Float4(x.abs())),
         Datum::Float8(x) => Ok(Datum::Float8(x.abs())),
         Datum::Numeric(n) => Ok(Datum::Numeric(n.abs())),
         n => integer_like(n, i128::from(whole_at(args, 0)?).abs()),
@@ -113,6 +117,7 @@ fn integer_like(of: &Datum, n: i128) -> Result<Datum, SqlError> {
 
 fn negate(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     match &args[0] {
+        Datum::Float4(x) => Ok(Datum::Float4(-x)),
         Datum::Float8(x) => Ok(Datum::Float8(-x)),
         Datum::Numeric(n) => Ok(Datum::Numeric(n.negated())),
         n => integer_like(n, -i128::from(whole_at(args, 0)?)),
@@ -165,10 +170,7 @@ fn sign(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn sqrt(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     match args[0] {
-        Datum::Float8(x) if x < 0.0 => {
-            let message = "cannot take square root of a negative number";
-            Err(SqlError::new(state::INVALID_ARGUMENT, message))
-        }
+        Datum::Float8(x) if x < 0.0 => Err(number::root_of_negative()),
         Datum::Float8(x) => Ok(Datum::Float8(x.sqrt())),
         _ => numeric_at(args, 0)?.sqrt().map(Datum::Numeric),
     }
@@ -185,18 +187,14 @@ fn exp(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     numeric_at(args, 0)?.exp().map(Datum::Numeric)
 }
 
-fn of_logarithm(is_positive: bool, is_zero: bool) -> Result<(), SqlError> {
-    let message = match (is_positive, is_zero) {
-        (_, true) => "cannot take logarithm of zero",
-        (false, _) => "cannot take logarithm of a negative number",
-        _ => return Ok(()),
-    };
-    Err(SqlError::new("2201E", message))
+/// Fails with 2201E for a float that has no logarithm; that of NaN is NaN.
+fn check_logarithm(x: f64) -> Result<(), SqlError> {
+    number::check_logarithm(x.partial_cmp(&0.0).unwrap_or(Ordering::Greater))
 }
 
 fn ln(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     if let Datum::Float8(x) = args[0] {
-        of_logarithm(x > 0.0 || x.is_nan(), x == 0.0)?;
+        check_logarithm(x)?;
         return Ok(Datum::Float8(x.ln()));
     }
     numeric_at(args, 0)?.ln().map(Datum::Numeric)
@@ -204,25 +202,17 @@ fn ln(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn log10(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let x = float_at(args, 0)?;
-    of_logarithm(x > 0.0 || x.is_nan(), x == 0.0)?;
+    check_logarithm(x)?;
     Ok(Datum::Float8(x.log10()))
 }
 
 fn power(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    let of_zero = || {
-        let message = "zero raised to a negative power is undefined";
-        SqlError::new(state::INVALID_ARGUMENT, message)
-    };
-    let of_negative = || {
-        let message = "a negative number raised to a non-integer power yields a complex result";
-        SqlError::new(state::INVALID_ARGUMENT, message)
-    };
     if let [Datum::Float8(base), Datum::Float8(exponent)] = args {
         if *base == 0.0 && *exponent < 0.0 {
-            return Err(of_zero());
+            return Err(number::negative_power_of_zero());
         }
         if *base < 0.0 && exponent.is_finite() && exponent.fract() != 0.0 {
-            return Err(of_negative());
+            return Err(number::complex_power());
         }
         let value = base.powf(*exponent);
         return match base.is_infinite() || exponent.is_infinite() {

@@ -7,6 +7,7 @@
 //! expressions of their own, since access paths and estimates look at them.
 
 mod array;
+mod bits;
 mod catalog;
 mod conditional;
 mod encode;
@@ -15,6 +16,7 @@ mod json;
 mod locks;
 mod math;
 mod network;
+mod notify;
 mod pattern;
 mod record;
 mod reflect;
@@ -43,6 +45,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::numeric::Numeric;
+use crate::signal::Signal;
 use crate::sleep::Sleep;
 use crate::system::Catalog;
 use crate::types::Type;
@@ -72,6 +75,8 @@ enum Kernel {
 pub(crate) enum Effect {
     /// It reads or changes a sequence.
     Sequence(crate::sequence::Use),
+    /// It ends the statement of a session, or the session.
+    Signal(Signal),
     /// It waits for a time.
     Sleep(Sleep),
     /// It takes or releases advisory locks.
@@ -296,8 +301,9 @@ impl std::fmt::Debug for Function {
     }
 }
 
-const ALL: [&[Function]; 17] = [
+const ALL: [&[Function]; 19] = [
     array::FUNCTIONS,
+    bits::FUNCTIONS,
     catalog::FUNCTIONS,
     conditional::FUNCTIONS,
     locks::FUNCTIONS,
@@ -305,6 +311,7 @@ const ALL: [&[Function]; 17] = [
     encode::FUNCTIONS,
     enumeration::FUNCTIONS,
     network::FUNCTIONS,
+    notify::FUNCTIONS,
     pattern::FUNCTIONS,
     reflect::FUNCTIONS,
     regexp::FUNCTIONS,
@@ -337,6 +344,10 @@ pub(crate) mod of {
     pub(crate) const BOOL: Param = Param::Of(Type::Bool);
     pub(crate) const DATE: Param = Param::Of(Type::Date);
     pub(crate) const BYTEA: Param = Param::Of(Type::Bytea);
+    pub(crate) const BIT: Param = Param::Of(Type::Bit(None));
+    pub(crate) const VARBIT: Param = Param::Of(Type::Varbit(None));
+    pub(crate) const OID: Param = Param::Of(Type::Oid);
+    pub(crate) const FLOAT4: Param = Param::Of(Type::Float4);
     pub(crate) const FLOAT8: Param = Param::Of(Type::Float8);
     pub(crate) const INT2: Param = Param::Of(Type::Int2);
     pub(crate) const INT4: Param = Param::Of(Type::Int4);
@@ -347,12 +358,18 @@ pub(crate) mod of {
     pub(crate) const CIDR: Param = Param::Of(Type::Cidr);
     pub(crate) const INTERVAL: Param = Param::Of(Type::Interval);
     pub(crate) const TIME: Param = Param::Of(Type::Time);
+    pub(crate) const TIMETZ: Param = Param::Of(Type::TimeTz);
     pub(crate) const TIMESTAMP: Param = Param::Of(Type::Timestamp);
     pub(crate) const TIMESTAMPTZ: Param = Param::Of(Type::TimestampTz);
 
     pub(crate) const A_BYTEA: Out = Out::Of(Type::Bytea);
     pub(crate) const A_BOOL: Out = Out::Of(Type::Bool);
     pub(crate) const A_DATE: Out = Out::Of(Type::Date);
+    pub(crate) const A_BIT: Out = Out::Of(Type::Bit(None));
+    pub(crate) const A_VARBIT: Out = Out::Of(Type::Varbit(None));
+    pub(crate) const AN_OID: Out = Out::Of(Type::Oid);
+    pub(crate) const A_NAME: Out = Out::Of(Type::Name);
+    pub(crate) const A_FLOAT4: Out = Out::Of(Type::Float4);
     pub(crate) const A_FLOAT8: Out = Out::Of(Type::Float8);
     pub(crate) const AN_INT2: Out = Out::Of(Type::Int2);
     pub(crate) const AN_INT4: Out = Out::Of(Type::Int4);
@@ -360,6 +377,7 @@ pub(crate) mod of {
     pub(crate) const A_NUMERIC: Out = Out::Of(Type::Numeric(None));
     pub(crate) const A_TEXT: Out = Out::Of(Type::Text);
     pub(crate) const A_TIME: Out = Out::Of(Type::Time);
+    pub(crate) const A_TIMETZ: Out = Out::Of(Type::TimeTz);
     pub(crate) const A_TIMESTAMP: Out = Out::Of(Type::Timestamp);
     pub(crate) const A_TIMESTAMPTZ: Out = Out::Of(Type::TimestampTz);
     pub(crate) const AN_INET: Out = Out::Of(Type::Inet);

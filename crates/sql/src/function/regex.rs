@@ -34,7 +34,8 @@ fn failed(error: &fancy_regex::Error) -> SqlError {
     let error_of = |why: &str| SqlError::new("2201B", format!("regular expression failed: {why}"));
     match error {
         fancy_regex::Error::RuntimeError(_) => error_of("too many steps").detail(format!(
-            "A search by an expression with lookaround or back references may go back {MOST_STEPS} times."
+            "A search by an expression with lookaround or back references \
+             may go back {MOST_STEPS} times."
         )),
         other => error_of(&other.to_string()),
     }

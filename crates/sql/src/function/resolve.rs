@@ -62,15 +62,18 @@ enum Category {
     Time,
     Span,
     Network,
+    Bits,
     Other,
 }
 
 fn category(ty: Type) -> Category {
-    match ty {
+    match ty.plain() {
         Type::Bool => Category::Boolean,
-        ty if ty.is_number() => Category::Numeric,
+        ty if ty.is_number() || ty.is_oid() => Category::Numeric,
         ty if ty.is_text() => Category::Text,
-        Type::Date | Type::Time | Type::Timestamp | Type::TimestampTz => Category::Time,
+        Type::Date | Type::Time | Type::Timestamp => Category::Time,
+        Type::TimeTz | Type::TimestampTz => Category::Time,
+        Type::Bit(_) | Type::Varbit(_) => Category::Bits,
         Type::Interval => Category::Span,
         Type::Inet | Type::Cidr => Category::Network,
         _ => Category::Other,
@@ -80,8 +83,15 @@ fn category(ty: Type) -> Category {
 /// True for the types that a conversion prefers.
 fn is_preferred(ty: Type) -> bool {
     matches!(
-        ty,
-        Type::Bool | Type::Float8 | Type::Text | Type::TimestampTz | Type::Interval | Type::Inet
+        ty.plain(),
+        Type::Bool
+            | Type::Float8
+            | Type::Oid
+            | Type::Text
+            | Type::TimestampTz
+            | Type::Interval
+            | Type::Inet
+            | Type::Varbit(_)
     )
 }
 
@@ -146,7 +156,9 @@ fn fits<F: Form>(form: &F, at: usize, arg: Option<Type>) -> bool {
     match (form.param(at), arg) {
         // A relation may be given by its name or its id.
         (Param::Of(Type::Object(Object::Class)), Some(from)) => {
-            from.is_text() || from.is_integer() || matches!(from, Type::Object(Object::Class))
+            from.is_text()
+                || from.is_integer()
+                || matches!(from, Type::Oid | Type::Object(Object::Class))
         }
         (Param::Of(to), Some(from)) => from.base() == to || cast::is_implicit(from, to),
         (Param::Array, Some(ty)) => is_array(ty),
@@ -235,10 +247,6 @@ fn finish<F: Form>(function: &'static F, args: &[Option<Type>]) -> Option<Call<F
                 Some(_) => return None,
             });
         }
-    }
-    let is_of_arrays = function.params().contains(&Param::Array) || function.result() == Out::Array;
-    if is_of_arrays && matches!(common, Some(Type::Object(_))) {
-        return None;
     }
     let common = common.unwrap_or(Type::Text);
     let params = args.iter().enumerate().map(|(at, arg)| match (function.param(at), arg) {

@@ -1,26 +1,30 @@
 //! Functions of the session, its node and its clock, and sources of randomness.
 
 use super::of::*;
-use super::{Function, text_at, whole_at, wrong_type};
+use super::{Effect, Function, Param, text_at, wrong_type};
 use crate::consistency;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
-use crate::system::{self, Backend};
-use std::sync::Arc;
+use crate::signal::Signal;
+use crate::system;
+
+const fn signals(name: &'static str, params: &'static [Param], signal: Signal) -> Function {
+    Function::effect_of(name, params, A_BOOL, Effect::Signal(signal))
+}
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("version", &[], A_TEXT, version).stable(),
-    Function::new("current_database", &[], A_TEXT, current_database).stable(),
-    Function::new("current_catalog", &[], A_TEXT, current_database).stable(),
-    Function::new("current_user", &[], A_TEXT, current_user).stable(),
-    Function::new("session_user", &[], A_TEXT, current_user).stable(),
-    Function::new("user", &[], A_TEXT, current_user).stable(),
-    Function::new("current_role", &[], A_TEXT, current_user).stable(),
+    Function::new("current_database", &[], A_NAME, current_database).stable(),
+    Function::new("current_catalog", &[], A_NAME, current_database).stable(),
+    Function::new("current_user", &[], A_NAME, current_user).stable(),
+    Function::new("session_user", &[], A_NAME, current_user).stable(),
+    Function::new("user", &[], A_NAME, current_user).stable(),
+    Function::new("current_role", &[], A_NAME, current_user).stable(),
     Function::new("pg_backend_pid", &[], AN_INT4, pg_backend_pid).stable(),
-    Function::new("pg_cancel_backend", &[INT4], A_BOOL, cancel_backend).volatile(),
-    Function::new("pg_terminate_backend", &[INT4], A_BOOL, terminate_backend).volatile(),
-    Function::new("pg_terminate_backend", &[INT4, INT8], A_BOOL, terminate_backend).volatile(),
+    signals("pg_cancel_backend", &[INT4], Signal::Cancel),
+    signals("pg_terminate_backend", &[INT4], Signal::Terminate),
+    signals("pg_terminate_backend", &[INT4, INT8], Signal::Terminate),
     Function::new("set_config", &[TEXT, TEXT, BOOL], A_TEXT, set_config).volatile().lenient(),
     Function::new("causal_token", &[], A_TEXT, causal_token).volatile(),
     Function::new("tt_now", &[], A_TEXT, tt_now).volatile(),
@@ -47,34 +51,6 @@ fn current_user(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn pg_backend_pid(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::Int4(scope.session.pid))
-}
-
-/// Returns the connection of a session of this node; without one, warns the client.
-fn backend_of(args: &[Datum], scope: &Scope<'_>) -> Result<Option<Arc<dyn Backend>>, SqlError> {
-    let pid = whole_at(args, 0)?;
-    let found = i32::try_from(pid).ok().and_then(|pid| scope.session.sessions.backend(pid));
-    if found.is_none() {
-        let message = format!("PID {pid} is not a PostgreSQL backend process");
-        scope.session.warn(SqlError::new("01000", message));
-    }
-    Ok(found)
-}
-
-fn cancel_backend(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
-    let backend = backend_of(args, scope)?;
-    Ok(Datum::Bool(backend.map(|backend| backend.cancel()).is_some()))
-}
-
-fn terminate_backend(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
-    match args.get(1).and_then(Datum::as_i64) {
-        None | Some(0) => {}
-        Some(..0) => {
-            return Err(SqlError::new(state::OUT_OF_RANGE, "\"timeout\" must not be negative"));
-        }
-        Some(_) => return Err(SqlError::unsupported("pg_terminate_backend with a timeout")),
-    }
-    let backend = backend_of(args, scope)?;
-    Ok(Datum::Bool(backend.map(|backend| backend.terminate()).is_some()))
 }
 
 fn set_config(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

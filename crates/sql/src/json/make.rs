@@ -28,9 +28,15 @@ pub(crate) fn write_json(
     match datum {
         Datum::Null => out.push_str("null"),
         Datum::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Datum::Float4(x) if !x.is_finite() => write_string(&text_of(datum, zone), out),
         Datum::Float8(x) if !x.is_finite() => write_string(&text_of(datum, zone), out),
         Datum::Numeric(n) if n.finite().is_none() => write_string(&text_of(datum, zone), out),
-        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float8(_) | Datum::Numeric(_) => {
+        Datum::Int2(_)
+        | Datum::Int4(_)
+        | Datum::Int8(_)
+        | Datum::Float4(_)
+        | Datum::Float8(_)
+        | Datum::Numeric(_) => {
             datum.write_text(Type::Text, zone, out);
         }
         Datum::Json(text) => out.push_str(text),

@@ -1,31 +1,17 @@
 //! Numbers of `jsonb`: decimal digits of any length, as PostgreSQL's `numeric` shows them.
 
 use crate::error::SqlError;
-use crate::numeric::{MOST_SCALE, MOST_WHOLE, overflow};
+use crate::numeric::Written;
 
 /// Appends a number of JSON without an exponent: `-1.50e1` is `-15.0`. Fails with 22003 if it has
 /// more digits than a `numeric` may have.
 pub(super) fn write_plain(text: &str, out: &mut Vec<u8>) -> Result<(), SqlError> {
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", mantissa),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
-    // An exponent of so many digits is out of range, whatever its value.
-    let exponent: i64 = match exponent.trim_start_matches(['+', '-']).trim_start_matches('0') {
-        "" => 0,
-        digits if digits.len() > 9 => return Err(overflow()),
-        _ => exponent.trim_start_matches('+').parse().map_err(|_| overflow())?,
-    };
-    let scale = (fraction.len() as i64 - exponent).max(0);
+    let number = Written::of(text)?.ok_or_else(|| SqlError::corrupted("a number of JSON"))?;
+    let (scale, is_zero) = (i64::from(number.scale()?), number.is_zero());
+    let Written { is_negative, whole, fraction, exponent } = number;
     let point = whole.len() as i64 + exponent;
-    if scale > MOST_SCALE.into() || (!is_zero && point > MOST_WHOLE) {
-        return Err(overflow());
-    }
-    if !is_zero {
-        out.extend(sign.as_bytes());
+    if is_negative && !is_zero {
+        out.push(b'-');
     }
     let digits = || whole.bytes().chain(fraction.bytes());
     let before = if is_zero { 0 } else { point.max(0) as usize };

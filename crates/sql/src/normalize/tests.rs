@@ -14,7 +14,7 @@ use std::sync::Arc;
 fn table(id: u32, name: &str, columns: &[(&str, Type)]) -> Arc<Table> {
     let column = |(name, ty): &(&str, Type)| ColumnDef::new(name, *ty);
     let mut table = Table::new(id, name, columns.iter().map(column).collect());
-    let parts = vec![IndexPart { column: 0, descending: false }];
+    let parts = vec![IndexPart::ascending(0)];
     table.primary = Some(Index::new(id, format!("{name}_pkey"), parts, true));
     table.settle();
     Arc::new(table)

@@ -1,8 +1,8 @@
 //! Whole numbers of any size, and their decimal digits.
 //!
-//! What may take milliseconds counts steps for its operands, so that it can be interrupted, and is
-//! computed apart from the thread's other tasks. A computation of many such parts is one by itself:
-//! what is apart already goes on as it is.
+//! An operation that may take milliseconds counts steps for its operands, so that it can be
+//! interrupted, and is computed apart from the thread's other tasks. A computation of many such
+//! operations is apart as a whole: inside it they go on where they are.
 
 use crate::interrupt;
 use num_bigint::{BigInt, Sign};
@@ -62,11 +62,9 @@ pub(super) fn divided_rounded(above: &BigInt, below: &BigInt) -> BigInt {
     }
 }
 
-/// Returns the root of a number that is not negative; half is rounded up.
+/// Returns the root of a number that is not negative, rounded down.
 pub(super) fn root(square: &BigInt) -> BigInt {
-    let root = counted(square.bits(), || square.sqrt());
-    let is_up = square - &root * &root > root;
-    if is_up { root + 1 } else { root }
+    counted(square.bits(), || square.sqrt())
 }
 
 /// Returns the number of decimal digits; zero has none.

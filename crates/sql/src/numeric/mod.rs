@@ -35,6 +35,7 @@ pub use decimal::Decimal;
 pub(crate) use key::{NAN, NEGATIVE_INFINITY, skip};
 pub(crate) use moments::Moments;
 pub(crate) use stored::Stored;
+pub(crate) use text::Written;
 
 use crate::error::{SqlError, state};
 use std::cmp::Ordering;
@@ -93,6 +94,14 @@ impl Numeric {
             f64::INFINITY => Ok(Infinity),
             f64::NEG_INFINITY => Ok(NegativeInfinity),
             x => Numeric::from_text(&format!("{x:.14e}")).map(|n| n.trim_scale()),
+        }
+    }
+
+    /// Returns the number with the digits that a `real` surely holds.
+    pub(crate) fn of_real(x: f32) -> Result<Numeric, SqlError> {
+        match x.is_finite() {
+            true => Numeric::from_text(&format!("{x:.5e}")).map(|n| n.trim_scale()),
+            false => Numeric::of_float(x.into()),
         }
     }
 

@@ -8,7 +8,8 @@ use super::{
     Decimal, MOST_COMPUTED_SCALE, MOST_WHOLE, Numeric, SIGNIFICANT_DIGITS, big, by_zero, overflow,
     series,
 };
-use crate::error::{SqlError, state};
+use crate::error::SqlError;
+use crate::number;
 use Numeric::{Finite, Infinity, NaN, NegativeInfinity};
 use std::cmp::Ordering;
 
@@ -34,23 +35,10 @@ fn not_negative(scale: i64) -> u32 {
     scale.max(0) as u32
 }
 
-/// Fails with 2201E for a number that has no logarithm.
-fn check_logarithm(n: &Numeric) -> Result<(), SqlError> {
-    let message = match n.sign() {
-        Ordering::Greater => return Ok(()),
-        Ordering::Equal => "cannot take logarithm of zero",
-        Ordering::Less => "cannot take logarithm of a negative number",
-    };
-    Err(SqlError::new("2201E", message))
-}
-
 impl Numeric {
     pub(crate) fn sqrt(&self) -> Result<Numeric, SqlError> {
         match self {
-            _ if self.sign().is_lt() => {
-                let message = "cannot take square root of a negative number";
-                Err(SqlError::new(state::INVALID_ARGUMENT, message))
-            }
+            _ if self.sign().is_lt() => Err(number::root_of_negative()),
             Finite(n) => {
                 let place = (n.groups().weight + 1) * 4 / 2 - 1;
                 n.root(scale_at(place, &[n.scale()])).map(Finite)
@@ -73,7 +61,7 @@ impl Numeric {
     }
 
     pub(crate) fn ln(&self) -> Result<Numeric, SqlError> {
-        check_logarithm(self)?;
+        number::check_logarithm(self.sign())?;
         match self {
             Finite(n) => {
                 let scale = scale_at(ln_place(n), &[n.scale()]);
@@ -88,8 +76,8 @@ impl Numeric {
         if let (NaN, _) | (_, NaN) = (self, base) {
             return Ok(NaN);
         }
-        check_logarithm(base)?;
-        check_logarithm(self)?;
+        number::check_logarithm(base.sign())?;
+        number::check_logarithm(self.sign())?;
         match (self, base) {
             (Finite(n), Finite(base)) => log(n, base).map(Finite),
             (Finite(_), _) => Ok(Numeric::of(0, 0)),
@@ -107,14 +95,12 @@ impl Numeric {
             (NaN, _) | (_, NaN) => return Ok(NaN),
             _ => {}
         }
-        let wrong = |message: &str| Err(SqlError::new(state::INVALID_ARGUMENT, message));
         if self.is_zero() && exponent.sign().is_lt() {
-            return wrong("zero raised to a negative power is undefined");
+            return Err(number::negative_power_of_zero());
         }
         let is_whole = exponent.finite().is_none_or(Decimal::is_whole);
         if self.sign().is_lt() && !is_whole {
-            let why = "a negative number raised to a non-integer power yields a complex result";
-            return wrong(why);
+            return Err(number::complex_power());
         }
         match (self, exponent) {
             (Finite(base), Finite(exponent)) => power(base, exponent).map(Finite),
@@ -144,13 +130,14 @@ fn infinite_power(base: &Numeric, exponent: &Numeric) -> Numeric {
 impl Decimal {
     /// Returns the root of a number that is not negative.
     pub(super) fn root(&self, scale: u32) -> Result<Decimal, SqlError> {
-        let square = self.wide();
-        let square = match square.scale.checked_sub(2 * scale) {
-            None | Some(0) => square.digits_at(2 * scale),
-            // The digits that are dropped do not change a root of whole numbers.
-            Some(more) => big::divided(&square.digits, &big::power_of_ten(more)).0,
+        // A digit more than wanted, rounded down, tells how the root is rounded.
+        let (square, more) = (self.wide(), scale + 1);
+        let square = match square.scale.checked_sub(2 * more) {
+            None | Some(0) => square.digits_at(2 * more),
+            // The digits that are dropped do not change a root that is rounded down.
+            Some(rest) => big::divided(&square.digits, &big::power_of_ten(rest)).0,
         };
-        Decimal::of(Wide { digits: big::root(&square), scale })
+        Decimal::of(Wide { digits: big::root(&square), scale: more }.at_scale(scale))
     }
 
     fn is_whole(&self) -> bool {

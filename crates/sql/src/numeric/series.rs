@@ -111,7 +111,7 @@ pub(super) fn ln(n: &Wide, scale: u32) -> Wide {
     let roots = most_roots.saturating_sub(near);
     for _ in 0..roots {
         let square = part << bits;
-        part = big::counted(square.bits(), || square.sqrt());
+        part = big::root(&square);
     }
     let (above, below) = (&part - &one, &part + &one);
     let z = big::divided(&(above << bits), &below).0;

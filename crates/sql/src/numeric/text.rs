@@ -10,17 +10,17 @@ const SMALL_DIGITS: usize = 38;
 /// The exponents that are read; all others are out of range, whatever the digits.
 const LARGEST_EXPONENT: i64 = i32::MAX as i64 / 2;
 
-/// A number as it is written: its digits, how many of them are behind the point, an exponent.
-struct Written<'a> {
-    is_negative: bool,
-    whole: &'a str,
-    fraction: &'a str,
-    exponent: i64,
+/// A number as it is written: its digits before and behind the point, and an exponent.
+pub(crate) struct Written<'a> {
+    pub(crate) is_negative: bool,
+    pub(crate) whole: &'a str,
+    pub(crate) fraction: &'a str,
+    pub(crate) exponent: i64,
 }
 
 impl<'a> Written<'a> {
     /// Splits a text; `None` if it is no number. Fails with 22003 for an exponent out of range.
-    fn of(text: &'a str) -> Result<Option<Written<'a>>, SqlError> {
+    pub(crate) fn of(text: &'a str) -> Result<Option<Written<'a>>, SqlError> {
         let is_negative = text.starts_with('-');
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
         let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -49,24 +49,45 @@ impl<'a> Written<'a> {
         Ok(Some(Written { is_negative, whole, fraction, exponent }))
     }
 
+    /// Returns its digits before and behind the point, without zeros at their beginning; both are
+    /// empty for zero.
+    fn digits(&self) -> (&'a str, &'a str) {
+        match self.whole.trim_start_matches('0') {
+            "" => ("", self.fraction.trim_start_matches('0')),
+            whole => (whole, self.fraction),
+        }
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.digits() == ("", "")
+    }
+
+    /// Returns the number of its digits that the exponent leaves behind the point; below zero, of
+    /// the zeros that it adds.
+    fn point(&self) -> i64 {
+        self.fraction.len() as i64 - self.exponent
+    }
+
+    /// Returns its scale. Fails with 22003 if it has too many digits, before or behind the point.
+    pub(crate) fn scale(&self) -> Result<u32, SqlError> {
+        let point = self.point();
+        let scale = u32::try_from(point.max(0)).ok().filter(|scale| *scale <= MOST_SCALE);
+        let (whole, fraction) = self.digits();
+        let count = (whole.len() + fraction.len()) as i64;
+        match scale {
+            Some(scale) if count == 0 || count - point <= MOST_WHOLE => Ok(scale),
+            _ => Err(overflow()),
+        }
+    }
+
     /// Returns the number. Fails with 22003 if it has too many digits, before it makes any.
     fn value(&self) -> Result<Decimal, SqlError> {
-        let point = self.fraction.len() as i64 - self.exponent;
-        let scale = u32::try_from(point.max(0)).ok().filter(|scale| *scale <= MOST_SCALE);
-        let scale = scale.ok_or_else(overflow)?;
-        let whole = self.whole.trim_start_matches('0');
-        let fraction = match whole {
-            "" => self.fraction.trim_start_matches('0'),
-            _ => self.fraction,
-        };
+        let (scale, (whole, fraction)) = (self.scale()?, self.digits());
         let count = whole.len() + fraction.len();
         if count == 0 {
             return Ok(Decimal::small(0, scale as u16));
         }
-        if count as i64 - point > MOST_WHOLE {
-            return Err(overflow());
-        }
-        let zeros = (-point).max(0) as usize;
+        let zeros = (-self.point()).max(0) as usize;
         let digits = whole.bytes().chain(fraction.bytes());
         if count + zeros <= SMALL_DIGITS {
             let digits = digits.fold(0, |sum, digit| sum * 10 + i128::from(digit - b'0'));

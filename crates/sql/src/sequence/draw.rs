@@ -9,6 +9,7 @@ use crate::error::{SqlError, restart, state};
 use crate::expr::Facts;
 use crate::kv;
 use crate::run::unknown;
+use crate::temporary::is_temporary;
 use meridian_txn::{
     Age, Begin, Consistency, Failure, Lock, Mode, Outcome, ReadAt, SchemaVersion, Transaction,
 };
@@ -260,6 +261,17 @@ impl Sequences {
             drop(state);
             return Ok(self.hand_out(of.id, value.last, version));
         }
+        if is_temporary(of.id) {
+            let sequence = self.own(txn, of).await?;
+            if let Some(value) = self.again((of.id, Use::Next), sequence.version) {
+                return Ok(self.hand_out(of.id, value, sequence.version));
+            }
+            let (value, _) = sequence.take(sequence.read(txn).await?, 1)?;
+            self.write_temporary(&sequence, value)?;
+            let version = sequence.version;
+            self.state().open.entry(of.id).or_default().sequence = Some(sequence);
+            return Ok(self.hand_out(of.id, value.last, version));
+        }
         // What was taken before a change is not handed out after it.
         let version = self.committed(of).await?.version;
         if let Some(value) = self.again((of.id, Use::Next), version) {
@@ -280,7 +292,13 @@ impl Sequences {
         Ok(self.hand_out(of.id, value, version))
     }
 
-    /// Reads a sequence that the open transaction has created or changed.
+    /// Writes the value of a temporary sequence, which no rollback undoes.
+    fn write_temporary(&self, sequence: &Sequence, value: Value) -> Result<(), SqlError> {
+        let value = kv::to_value(value.encode());
+        Ok(self.engine()?.temporary().put(sequence.key(), Some(value), false)?)
+    }
+
+    /// Reads a sequence that the open transaction has created or changed, or a temporary one.
     async fn own(
         &self,
         txn: &mut dyn Transaction,
@@ -405,7 +423,11 @@ impl Sequences {
             let value = to(&sequence)?;
             sequence.write(txn, value)?;
             self.state().own.insert(of.id, value);
-        } else if self.again((of.id, Use::Set), 0) != Some(last) {
+        } else if self.again((of.id, Use::Set), 0) == Some(last) {
+        } else if is_temporary(of.id) {
+            let sequence = self.own(txn, of).await?;
+            self.write_temporary(&sequence, to(&sequence)?)?;
+        } else {
             self.change(of, txn.age(), false, |sequence, _| Ok((to(sequence)?, ()))).await?;
         }
         let mut state = self.state();
@@ -419,7 +441,7 @@ impl Sequences {
     }
 
     async fn current(&self, txn: &mut dyn Transaction, of: &Named<'_>) -> Result<Datum, SqlError> {
-        let own = self.state().changed.contains(&of.id);
+        let own = self.state().changed.contains(&of.id) || is_temporary(of.id);
         let sequence = if own { self.own(txn, of).await? } else { self.committed(of).await? };
         let before = self.again((of.id, Use::Current), 0);
         let mut state = self.state();
@@ -441,7 +463,10 @@ impl Sequences {
         id: u32,
     ) -> Result<Option<Value>, SqlError> {
         let key = kv::to_key(kv::storage_prefix(id));
-        let value = match self.state().changed.contains(&id) || txn.mode() != Mode::ReadWrite {
+        let value = match self.state().changed.contains(&id)
+            || is_temporary(id)
+            || txn.mode() != Mode::ReadWrite
+        {
             true => txn.get(&key, Lock::Shared),
             false => {
                 let mut look = self.look().await?;
@@ -518,7 +543,8 @@ pub(crate) async fn call(
     facts: &Facts,
 ) -> Result<Datum, SqlError> {
     let sequences = &facts.sequences;
-    if matches!(how, Use::Next | Use::Set) && sequences.state().reads_only {
+    let is_shared = !matches!(args.first(), Some(Datum::Object(id, _)) if is_temporary(*id));
+    if matches!(how, Use::Next | Use::Set) && is_shared && sequences.state().reads_only {
         let name = if how == Use::Next { "nextval" } else { "setval" };
         let message = format!("cannot execute {name}() in a read-only transaction");
         return Err(SqlError::new(state::READ_ONLY, message));

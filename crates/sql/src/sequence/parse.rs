@@ -17,6 +17,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 pub(crate) enum SequenceStatement {
     Create {
         name: ObjectName,
+        is_temporary: bool,
         if_not_exists: bool,
         options: Options,
     },
@@ -328,12 +329,12 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<SequenceStat
     let all = std::mem::take(tokens);
     let mut reader = Reader { tokens: &all, at: 0 };
     let statement = match () {
-        () if reader.words("create sequence") => Some(create(&mut reader)?),
-        () if reader.words("create temporary sequence")
-            || reader.words("create temp sequence")
-            || reader.words("create unlogged sequence") =>
-        {
-            return Err(SqlError::unsupported("a sequence that is temporary or unlogged"));
+        () if reader.words("create sequence") => Some(create(&mut reader, false)?),
+        () if reader.words("create temporary sequence") || reader.words("create temp sequence") => {
+            Some(create(&mut reader, true)?)
+        }
+        () if reader.words("create unlogged sequence") => {
+            return Err(SqlError::unsupported("a sequence that is unlogged"));
         }
         () if reader.words("alter sequence") => Some(alter(&mut reader)?),
         () if reader.words("alter table") => identity_of_table(&mut reader)?,
@@ -353,11 +354,11 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<SequenceStat
     Ok(Some(statement))
 }
 
-fn create(reader: &mut Reader<'_>) -> Result<SequenceStatement, SqlError> {
+fn create(reader: &mut Reader<'_>, is_temporary: bool) -> Result<SequenceStatement, SqlError> {
     let if_not_exists = reader.words("if not exists");
     let name = reader.name()?;
     let options = reader.options(Of::New)?;
-    Ok(SequenceStatement::Create { name, if_not_exists, options })
+    Ok(SequenceStatement::Create { name, is_temporary, if_not_exists, options })
 }
 
 fn alter(reader: &mut Reader<'_>) -> Result<SequenceStatement, SqlError> {
@@ -420,7 +421,7 @@ mod tests {
              maxvalue 10 cache 1 no cycle as integer owned by t.a",
         );
         assert_eq!(rest, "create sequence s");
-        let Some(SequenceStatement::Create { name, if_not_exists: true, options }) = statement
+        let Some(SequenceStatement::Create { name, if_not_exists: true, options, .. }) = statement
         else {
             panic!("{statement:?}")
         };

@@ -14,12 +14,18 @@ use crate::enumeration::Enum;
 use crate::index::{Index, IndexPart};
 use crate::names::{self, Qualified};
 use crate::parse;
-use crate::types::{ARRAYS, Type};
+use crate::temporary::is_temporary;
+use crate::types::{ARRAYS, Internal, Type};
 use sqlparser::ast::DataType;
 
 const BTREE: u32 = 403;
 const HEAP: u32 = 2;
 const DEFAULT_COLLATION: u32 = 100;
+/// The collation of names.
+const C_COLLATION: u32 = 950;
+/// The collations: object id and name.
+pub(crate) const COLLATIONS: [(u32, &str); 2] =
+    [(DEFAULT_COLLATION, "default"), (C_COLLATION, "C")];
 
 /// Types: id, name, length, kind and category.
 const TYPES: &[(u32, &str, i32, &str, &str)] = &[
@@ -29,14 +35,21 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (19, "name", 64, "b", "S"),
     (20, "int8", 8, "b", "N"),
     (21, "int2", 2, "b", "N"),
+    (22, "int2vector", -1, "b", "A"),
     (23, "int4", 4, "b", "N"),
+    (24, "regproc", 4, "b", "N"),
     (25, "text", -1, "b", "S"),
     (26, "oid", 4, "b", "N"),
-    (701, "float8", 8, "b", "N"),
+    (28, "xid", 4, "b", "U"),
+    (30, "oidvector", -1, "b", "A"),
     (114, "json", -1, "b", "U"),
+    (194, "pg_node_tree", -1, "b", "Z"),
     (650, "cidr", -1, "b", "I"),
-    (869, "inet", -1, "b", "I"),
+    (700, "float4", 4, "b", "N"),
+    (701, "float8", 8, "b", "N"),
     (705, "unknown", -2, "p", "X"),
+    (869, "inet", -1, "b", "I"),
+    (1033, "aclitem", 12, "b", "U"),
     (1042, "bpchar", -1, "b", "S"),
     (1043, "varchar", -1, "b", "S"),
     (1082, "date", 4, "b", "D"),
@@ -44,14 +57,38 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (1114, "timestamp", 8, "b", "D"),
     (1184, "timestamptz", 8, "b", "D"),
     (1186, "interval", 16, "b", "T"),
+    (1266, "timetz", 12, "b", "D"),
+    (1560, "bit", -1, "b", "V"),
+    (1562, "varbit", -1, "b", "V"),
     (1700, "numeric", -1, "b", "N"),
+    (2202, "regprocedure", 4, "b", "N"),
+    (2203, "regoper", 4, "b", "N"),
+    (2204, "regoperator", 4, "b", "N"),
+    (2205, "regclass", 4, "b", "N"),
+    (2206, "regtype", 4, "b", "N"),
+    (2277, "anyarray", -1, "p", "P"),
     (2278, "void", 4, "p", "P"),
     (2950, "uuid", 16, "b", "U"),
+    (3220, "pg_lsn", 8, "b", "U"),
+    (3361, "pg_ndistinct", -1, "b", "Z"),
+    (3402, "pg_dependencies", -1, "b", "Z"),
     (3802, "jsonb", -1, "b", "U"),
+    (4089, "regnamespace", 4, "b", "N"),
+    (4096, "regrole", 4, "b", "N"),
+    (4191, "regcollation", 4, "b", "N"),
+    (5017, "pg_mcv_list", -1, "b", "Z"),
 ];
 
 /// The types that conversions prefer in their categories.
-const PREFERRED: [u32; 7] = [16, 25, 26, 701, 869, 1184, 1186];
+const PREFERRED: [u32; 8] = [16, 25, 26, 701, 869, 1184, 1186, 1562];
+
+/// Returns the type of the elements of a type that every database has, 0 if it has none.
+fn element_of(oid: u32) -> u32 {
+    match oid {
+        19 => 18,
+        oid => Type::from_oid(oid).and_then(Type::element).map_or(0, Type::oid),
+    }
+}
 
 /// Returns the type that a text names, as SQL writes it: `character varying(3)`, `int[]`.
 pub(crate) fn type_written(text: &str, types: &[(Qualified, Enum)]) -> Option<u32> {
@@ -199,8 +236,21 @@ fn storage(oid: u32, length: i32) -> &'static str {
     const ADDRESSES: [u32; 2] = [Type::Inet.oid(), Type::Cidr.oid()];
     match length {
         0.. => "p",
+        _ if matches!(Type::from_oid(oid), Some(Type::Int2Vector | Type::OidVector)) => "p",
         _ if oid == Type::Numeric(None).oid() || ADDRESSES.contains(&oid) => "m",
         _ => "x",
+    }
+}
+
+/// Returns the collation of a type, 0 if its values have none.
+fn collation_of(ty: Type) -> u32 {
+    match ty {
+        Type::Name => C_COLLATION,
+        Type::Internal(
+            Internal::NodeTree | Internal::NDistinct | Internal::Dependencies | Internal::McvList,
+        ) => DEFAULT_COLLATION,
+        ty if ty.is_text() => DEFAULT_COLLATION,
+        _ => 0,
     }
 }
 
@@ -213,7 +263,7 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
     };
     let is_generated = column.generated.is_some();
     let has_default = is_generated || column.default.is_some() && column.identity.is_none();
-    let aligned_as = column.ty.element().unwrap_or(column.ty);
+    let element = column.ty.element().map(Type::oid);
     out.row(&[
         ("attrelid", relation.into()),
         ("attname", column.name.as_str().into()),
@@ -226,7 +276,7 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ("attcacheoff", (-1).into()),
         ("atttypmod", column.ty.modifier().into()),
         ("attbyval", (1..=8).contains(&column.ty.length()).into()),
-        ("attalign", input_functions::alignment(aligned_as.oid()).into()),
+        ("attalign", input_functions::alignment(column.ty.oid(), element).into()),
         ("attndims", i32::from(matches!(column.ty, Type::Array(_))).into()),
         ("attstorage", storage(column.ty.oid(), column.ty.length().into()).into()),
         ("attnotnull", (own && column.not_null).into()),
@@ -234,7 +284,7 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ("attidentity", identity.into()),
         ("attgenerated", if own && is_generated { "s" } else { "" }.into()),
         ("attislocal", true.into()),
-        ("attcollation", if column.ty.is_text() { DEFAULT_COLLATION.into() } else { 0.into() }),
+        ("attcollation", collation_of(column.ty).into()),
     ]);
 }
 
@@ -339,7 +389,7 @@ fn relation(
         ("reltuples", has.rows.into()),
         ("relhasindex", has.index.into()),
         ("relhastriggers", has.triggers.into()),
-        ("relpersistence", "p".into()),
+        ("relpersistence", if is_temporary(id) { "t" } else { "p" }.into()),
         ("relkind", kind.into()),
         ("relhasrules", (kind == "v").into()),
         ("relnatts", (width as i32).into()),
@@ -350,13 +400,14 @@ fn relation(
 }
 
 fn collation(_: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for (oid, name, locale) in [(100, "default", ""), (950, "C", "C")] {
+    for (oid, name) in COLLATIONS {
+        let locale = if oid == DEFAULT_COLLATION { "" } else { name };
         out.row(&[
             ("oid", oid.into()),
             ("collname", name.into()),
             ("collnamespace", PG_CATALOG.into()),
             ("collowner", OWNER.into()),
-            ("collprovider", if oid == 100 { "d" } else { "c" }.into()),
+            ("collprovider", if oid == DEFAULT_COLLATION { "d" } else { "c" }.into()),
             ("collisdeterministic", true.into()),
             ("collencoding", (-1).into()),
             ("collcollate", locale.into()),
@@ -463,9 +514,10 @@ fn database(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 /// The operator classes of indexes: object id, name, type and family.
-const OPCLASSES: [(i32, &str, u32, u32); 20] = [
+const OPCLASSES: [(i32, &str, u32, u32); 27] = [
     (1978, "int4_ops", 23, 1976),
     (1979, "int2_ops", 21, 1976),
+    (1981, "oid_ops", 26, 1989),
     (3122, "date_ops", 1082, 434),
     (3123, "float8_ops", 701, 1970),
     (3124, "int8_ops", 20, 1976),
@@ -474,12 +526,18 @@ const OPCLASSES: [(i32, &str, u32, u32); 20] = [
     (3127, "timestamptz_ops", 1184, 434),
     (3128, "timestamp_ops", 1114, 434),
     (10000, "array_ops", ANY_ARRAY, 397),
+    (10002, "bit_ops", 1560, 423),
     (10003, "bool_ops", 16, 424),
     (10004, "bpchar_ops", 1042, 426),
     (10006, "bytea_ops", 17, 428),
+    (10007, "char_ops", 18, 429),
+    (10012, "float4_ops", 700, 1970),
     (10015, "inet_ops", 869, 1974),
     (10022, "interval_ops", 1186, 1982),
+    (10028, "name_ops", 19, 1994),
     (10038, "time_ops", 1083, 1996),
+    (10041, "timetz_ops", 1266, 2000),
+    (10043, "varbit_ops", 1562, 2002),
     (10044, "varchar_ops", 25, 1994),
     (10065, "uuid_ops", 2950, 2968),
     (10069, "enum_ops", ANY_ENUM, 3522),
@@ -520,19 +578,24 @@ fn opclass(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 /// The families of the operator classes.
-const OPFAMILIES: [(u32, &str); 15] = [
+const OPFAMILIES: [(u32, &str); 20] = [
     (397, "array_ops"),
+    (423, "bit_ops"),
     (424, "bool_ops"),
     (426, "bpchar_ops"),
     (428, "bytea_ops"),
+    (429, "char_ops"),
     (434, "datetime_ops"),
     (1970, "float_ops"),
     (1974, "network_ops"),
     (1976, "integer_ops"),
     (1982, "interval_ops"),
     (1988, "numeric_ops"),
+    (1989, "oid_ops"),
     (1994, "text_ops"),
     (1996, "time_ops"),
+    (2000, "timetz_ops"),
+    (2002, "varbit_ops"),
     (2968, "uuid_ops"),
     (3522, "enum_ops"),
     (4033, "jsonb_ops"),
@@ -548,6 +611,12 @@ fn opfamily(_: &SystemContext<'_>, out: &mut Writer<'_>) {
             ("opfowner", OWNER.into()),
         ]);
     }
+}
+
+/// Returns the bits of `indoption`: 1 is DESC, 2 is NULLS FIRST.
+fn option_of(part: IndexPart) -> i32 {
+    let nulls_first = part.descending != part.nulls_reversed;
+    i32::from(part.descending) | i32::from(nulls_first) << 1
 }
 
 fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
@@ -566,6 +635,7 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("indnatts", (count + index.included.len() as i32).into()),
                 ("indnkeyatts", count.into()),
                 ("indisunique", index.unique.into()),
+                ("indnullsnotdistinct", index.nulls_not_distinct.into()),
                 ("indisprimary", table.is_primary(index).into()),
                 ("indimmediate", true.into()),
                 ("indisvalid", index.building.is_none().into()),
@@ -574,7 +644,7 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("indkey", numbers(index, " ").into()),
                 ("indcollation", list(&|_| 0).into()),
                 ("indclass", list(&|at| class_of(index.type_of(table, index.columns[at]))).into()),
-                ("indoption", list(&|at| if index.columns[at].descending { 3 } else { 0 }).into()),
+                ("indoption", list(&|at| option_of(index.columns[at])).into()),
             ];
             if !index.expressions.is_empty() {
                 let texts = index.expressions.join(", ");
@@ -784,13 +854,10 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
     let mut one =
         |oid: u32, name: Value<'_>, length: i32, kind: &str, category: &str, element: u32| {
-            let text = matches!(oid, 25 | 1042 | 1043) || matches!(element, 25 | 1042 | 1043);
             let is_array = category == "A";
-            let functions = match is_array {
-                true => Some(input_functions::ARRAY),
-                false => input_functions::of_type(oid),
-            };
-            let aligned_as = if is_array { element } else { oid };
+            let of = if is_array { element } else { oid };
+            let collation = Type::from_oid(of).map_or(0, collation_of);
+            let functions = input_functions::of_type(oid).unwrap_or(input_functions::ARRAY);
             let mut row = vec![
                 ("oid", oid.into()),
                 ("typname", name),
@@ -806,16 +873,16 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("typarray", array_of(oid).into()),
                 ("typstorage", storage(oid, length).into()),
                 ("typtypmod", (-1).into()),
-                ("typcollation", if text { DEFAULT_COLLATION.into() } else { 0.into() }),
+                ("typcollation", collation.into()),
                 ("typispreferred", PREFERRED.contains(&oid).into()),
-                ("typalign", input_functions::alignment(aligned_as).into()),
+                ("typalign", input_functions::alignment(oid, is_array.then_some(element)).into()),
                 ("typsubscript", input_functions::subscript(oid, is_array)),
             ];
-            row.extend(functions.into_iter().flat_map(input_functions::columns));
+            row.extend(input_functions::columns(functions));
             out.row(&row);
         };
     for (oid, name, length, kind, category) in TYPES {
-        one(*oid, (*name).into(), *length, kind, category, 0);
+        one(*oid, (*name).into(), *length, kind, category, element_of(*oid));
     }
     for (of, array, _) in ARRAYS {
         if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| *oid == of) {

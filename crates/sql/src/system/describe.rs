@@ -10,6 +10,7 @@ use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
 use crate::names::{self, NamedTypes, Qualified};
 use crate::sequence::{self, Sequence};
+use crate::temporary;
 use crate::types::Type;
 use crate::view::{self, View};
 use std::collections::BTreeMap;
@@ -99,7 +100,11 @@ impl Catalog {
             let mut all = self.schemas.iter();
             all.find(|(_, other)| *other == name).map(|(id, _)| *id)
         };
-        self.path = path.names().filter_map(id).collect();
+        let found = path.searched().filter_map(|name| match name {
+            temporary::ALIAS => Some(temporary::SCHEMA),
+            name => id(name),
+        });
+        self.path = found.collect();
     }
 
     /// Returns the name of a schema.
@@ -350,9 +355,12 @@ impl Catalog {
         match &name.schema {
             None => self.first(&name.name, self.relations()).map(|(_, id)| id),
             Some(schema) => {
-                let is_it = |(of, other, _): &(u32, &str, u32)| {
-                    *other == name.name && self.schema_name(*of) == schema
+                let is_in_it = |of: u32| match schema.as_str() {
+                    temporary::ALIAS => temporary::is_temporary(of),
+                    schema => self.schema_name(of) == schema,
                 };
+                let is_it =
+                    |(of, other, _): &(u32, &str, u32)| *other == name.name && is_in_it(*of);
                 self.relations().find(is_it).map(|(_, _, id)| id)
             }
         }
@@ -389,7 +397,10 @@ impl Catalog {
             sequence.owner.is_some_and(|it| it.table == id && it.column as usize == at)
         };
         let sequence = self.sequences.iter().find(is_its);
-        Ok(sequence.map(|sequence| self.shown(sequence.schema, &sequence.name, false)))
+        Ok(sequence.map(|sequence| match temporary::is_temporary(sequence.schema) {
+            true => format!("{}.{}", temporary::ALIAS, quoted(&sequence.name)),
+            false => self.shown(sequence.schema, &sequence.name, false),
+        }))
     }
 
     /// Returns the definition of a constraint, by its id.
@@ -407,7 +418,11 @@ impl Catalog {
             return Some(self.shown_text(&check.definition()));
         }
         let (table, index) = self.index(id)?;
-        let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
+        let kind = match table.is_primary(index) {
+            true => "PRIMARY KEY",
+            false if index.nulls_not_distinct => "UNIQUE NULLS NOT DISTINCT",
+            false => "UNIQUE",
+        };
         Some(format!("{kind} ({})", parts(table, index, false)))
     }
 
@@ -448,6 +463,9 @@ pub(super) fn index_definition(catalog: &Catalog, table: &Table, index: &Index) 
         let names: Vec<String> = index.included.iter().map(name).collect();
         out += &format!(" INCLUDE ({})", names.join(", "));
     }
+    if index.nulls_not_distinct {
+        out += " NULLS NOT DISTINCT";
+    }
     if let Some(predicate) = &index.predicate {
         out += &format!(" WHERE ({predicate})");
     }
@@ -467,7 +485,13 @@ fn part_of(table: &Table, index: &Index, part: IndexPart) -> String {
 fn parts(table: &Table, index: &Index, ordered: bool) -> String {
     let part = |part: &IndexPart| {
         let name = part_of(table, index, *part);
-        if ordered && part.descending { format!("{name} DESC") } else { name }
+        match (part.descending, part.nulls_reversed) {
+            _ if !ordered => name,
+            (false, false) => name,
+            (true, false) => format!("{name} DESC"),
+            (false, true) => format!("{name} NULLS FIRST"),
+            (true, true) => format!("{name} DESC NULLS LAST"),
+        }
     };
     index.columns.iter().map(part).collect::<Vec<_>>().join(", ")
 }

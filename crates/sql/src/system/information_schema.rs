@@ -5,6 +5,7 @@ use super::describe::default_of;
 use super::{Rows, SystemContext, Writer, type_name};
 use crate::catalog::{Identity, Table};
 use crate::sequence::{Owner, Sequence};
+use crate::temporary::is_temporary;
 use crate::types::Type;
 use std::sync::Arc;
 
@@ -35,25 +36,30 @@ fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             ("table_catalog", database.into()),
             ("table_schema", context.catalog.schema_name(table.schema).into()),
             ("table_name", table.name.as_str().into()),
-            ("table_type", "BASE TABLE".into()),
+            ("table_type", table_type(table.id, "BASE TABLE").into()),
             ("is_insertable_into", true.into()),
             ("is_typed", false.into()),
         ]);
     }
     let catalog = context.catalog;
     let views = catalog.views.iter();
-    let views = views.map(|view| (catalog.schema_name(view.schema), view.name.as_str()));
-    let system = super::TABLES.iter().map(|(schema, table)| (*schema, table.name.as_str()));
-    for (schema, name) in views.chain(system) {
+    let views = views.map(|view| (catalog.schema_name(view.schema), view.name.as_str(), view.id));
+    let system = super::TABLES.iter().map(|(schema, it)| (*schema, it.name.as_str(), it.id));
+    for (schema, name, id) in views.chain(system) {
         out.row(&[
             ("table_catalog", database.into()),
             ("table_schema", schema.into()),
             ("table_name", name.into()),
-            ("table_type", "VIEW".into()),
+            ("table_type", table_type(id, "VIEW").into()),
             ("is_insertable_into", false.into()),
             ("is_typed", false.into()),
         ]);
     }
+}
+
+/// Returns the type of a relation, which is `otherwise` unless it is temporary.
+fn table_type(id: u32, otherwise: &str) -> &str {
+    if is_temporary(id) { "LOCAL TEMPORARY" } else { otherwise }
 }
 
 fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
@@ -73,6 +79,13 @@ fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
+/// Returns the fields of a type of intervals, as `interval_type` has them.
+fn fields_of(ty: Type) -> Option<String> {
+    let Type::Rounded(rounded) = ty else { return None };
+    rounded.fields()?;
+    Some(ty.to_string().split_once(' ')?.1.to_uppercase())
+}
+
 fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
     let views: Vec<Arc<Table>> =
@@ -87,6 +100,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 Type::Int2 => (Some(16), Some(2), Some(0)),
                 Type::Int4 => (Some(32), Some(2), Some(0)),
                 Type::Int8 => (Some(64), Some(2), Some(0)),
+                Type::Float4 => (Some(24), Some(2), None),
                 Type::Float8 => (Some(53), Some(2), None),
                 Type::Numeric(Some((precision, scale))) => {
                     // PostgreSQL 15 shows the bits of a scale below zero.
@@ -98,15 +112,19 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             let length = match column.ty {
                 Type::Varchar(length) => length,
                 Type::Char(length) => Some(length),
+                Type::Bit(length) | Type::Varbit(length) => length,
                 _ => None,
             };
             // In UTF8, a character takes up to 4 bytes; a text up to 1 GB.
             let octets = match column.ty {
                 Type::Text | Type::Varchar(None) => Some(1 << 30),
+                Type::Bit(_) | Type::Varbit(_) => None,
                 _ => length.map(|length| length.saturating_mul(4)),
             };
             let datetime = match column.ty {
-                Type::Time | Type::Timestamp | Type::TimestampTz | Type::Interval => Some(6),
+                Type::Time | Type::TimeTz | Type::Interval => Some(6),
+                Type::Timestamp | Type::TimestampTz => Some(6),
+                Type::Rounded(rounded) => i32::try_from(rounded.digits()).ok(),
                 Type::Date => Some(0),
                 _ => None,
             };
@@ -140,6 +158,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("numeric_precision_radix", radix.into()),
                 ("numeric_scale", scale.into()),
                 ("datetime_precision", datetime.into()),
+                ("interval_type", fields_of(column.ty).into()),
                 ("udt_catalog", database.into()),
                 ("udt_schema", context.catalog.schema_name(udt_schema).into()),
                 ("udt_name", type_name(column.ty).into()),
@@ -183,11 +202,12 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         let keys = table.constraints().map(|index| {
             let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
-            (index.name.as_str(), kind)
+            let nulls = if index.nulls_not_distinct { "NO" } else { "YES" };
+            (index.name.as_str(), kind, (kind == "UNIQUE").then_some(nulls))
         });
-        let checks = table.checks.iter().map(|it| (it.name.as_str(), "CHECK"));
-        let foreign = table.foreign.iter().map(|it| (it.name.as_str(), "FOREIGN KEY"));
-        for (name, kind) in keys.chain(checks).chain(foreign) {
+        let checks = table.checks.iter().map(|it| (it.name.as_str(), "CHECK", None));
+        let foreign = table.foreign.iter().map(|it| (it.name.as_str(), "FOREIGN KEY", None));
+        for (name, kind, nulls) in keys.chain(checks).chain(foreign) {
             out.row(&[
                 ("constraint_catalog", database.into()),
                 ("constraint_schema", context.catalog.schema_name(table.schema).into()),
@@ -199,7 +219,7 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("is_deferrable", false.into()),
                 ("initially_deferred", false.into()),
                 ("enforced", true.into()),
-                ("nulls_distinct", (kind == "UNIQUE").then_some("YES").into()),
+                ("nulls_distinct", nulls.into()),
             ]);
         }
     }

@@ -14,21 +14,28 @@ pub(super) const ENUM: Functions = ("enum_", [3506, 3507, 3532, 3533]);
 pub(super) const ROW: Functions = ("record_", [2290, 2291, 2402, 2403]);
 
 /// The functions of PostgreSQL's types, and the alignment of these.
-const OF_TYPES: [(u32, Functions, &str); 24] = [
+const OF_TYPES: [(u32, Functions, &str); 47] = [
     (16, ("bool", [1242, 1243, 2436, 2437]), "c"),
     (17, ("bytea", [1244, 31, 2412, 2413]), "i"),
     (18, ("char", [1245, 33, 2434, 2435]), "c"),
     (19, ("name", [34, 35, 2422, 2423]), "c"),
     (20, ("int8", [460, 461, 2408, 2409]), "d"),
     (21, ("int2", [38, 39, 2404, 2405]), "s"),
+    (22, ("int2vector", [40, 41, 2410, 2411]), "i"),
     (23, ("int4", [42, 43, 2406, 2407]), "i"),
+    (24, ("regproc", [44, 45, 2444, 2445]), "i"),
     (25, ("text", [46, 47, 2414, 2415]), "i"),
     (26, ("oid", [1798, 1799, 2418, 2419]), "i"),
+    (28, ("xid", [50, 51, 2440, 2441]), "i"),
+    (30, ("oidvector", [54, 55, 2420, 2421]), "i"),
     (114, ("json_", [321, 322, 323, 324]), "i"),
+    (194, ("pg_node_tree_", [195, 196, 197, 198]), "i"),
     (650, ("cidr_", [1267, 1427, 2498, 2499]), "i"),
+    (700, ("float4", [200, 201, 2424, 2425]), "i"),
     (701, ("float8", [214, 215, 2426, 2427]), "d"),
     (705, ("unknown", [109, 110, 2416, 2417]), "c"),
     (869, ("inet_", [910, 911, 2496, 2497]), "i"),
+    (1033, ("aclitem", [1031, 1032, 0, 0]), "i"),
     (1042, ("bpchar", [1044, 1045, 2430, 2431]), "i"),
     (1043, ("varchar", [1046, 1047, 2432, 2433]), "i"),
     (1082, ("date_", [1084, 1085, 2468, 2469]), "i"),
@@ -36,9 +43,25 @@ const OF_TYPES: [(u32, Functions, &str); 24] = [
     (1114, ("timestamp_", [1312, 1313, 2474, 2475]), "d"),
     (1184, ("timestamptz_", [1150, 1151, 2476, 2477]), "d"),
     (1186, ("interval_", [1160, 1161, 2478, 2479]), "d"),
+    (1266, ("timetz_", [1350, 1351, 2472, 2473]), "d"),
+    (1560, ("bit_", [1564, 1565, 2456, 2457]), "i"),
+    (1562, ("varbit_", [1579, 1580, 2458, 2459]), "i"),
     (1700, ("numeric_", [1701, 1702, 2460, 2461]), "i"),
+    (2202, ("regprocedure", [2212, 2213, 2446, 2447]), "i"),
+    (2203, ("regoper", [2214, 2215, 2448, 2449]), "i"),
+    (2204, ("regoperator", [2216, 2217, 2450, 2451]), "i"),
+    (2205, ("regclass", [2218, 2219, 2452, 2453]), "i"),
+    (2206, ("regtype", [2220, 2221, 2454, 2455]), "i"),
+    (2277, ("anyarray_", [2296, 2297, 2502, 2503]), "d"),
     (2950, ("uuid_", [2952, 2953, 2961, 2962]), "c"),
+    (3220, ("pg_lsn_", [3229, 3230, 3238, 3239]), "d"),
+    (3361, ("pg_ndistinct_", [3355, 3356, 3357, 3358]), "i"),
+    (3402, ("pg_dependencies_", [3404, 3405, 3406, 3407]), "i"),
     (3802, ("jsonb_", [3806, 3804, 3805, 3803]), "i"),
+    (4089, ("regnamespace", [4084, 4085, 4087, 4088]), "i"),
+    (4096, ("regrole", [4098, 4092, 4094, 4095]), "i"),
+    (4191, ("regcollation", [4193, 4194, 4196, 4197]), "i"),
+    (5017, ("pg_mcv_list_", [5018, 5019, 5020, 5021]), "i"),
 ];
 
 /// The functions that find the elements of values.
@@ -53,14 +76,23 @@ pub(super) fn of_type(oid: u32) -> Option<Functions> {
     OF_TYPES.iter().find(|(other, ..)| *other == oid).map(|(_, functions, _)| *functions)
 }
 
-/// Returns PostgreSQL's alignment of a type: it has no meaning here, and tools compare it.
-pub(super) fn alignment(oid: u32) -> &'static str {
+/// Returns PostgreSQL's alignment of a type: it has no meaning here, and tools compare it. Arrays
+/// are aligned for their headers, or for their elements if these need more.
+pub(super) fn alignment(oid: u32, of_element: Option<u32>) -> &'static str {
+    match of_element.map(|element| alignment(element, None)) {
+        Some("d") => return "d",
+        Some(_) => return "i",
+        None => {}
+    }
     OF_TYPES.iter().find(|(other, ..)| *other == oid).map_or("i", |(.., alignment)| alignment)
 }
 
 /// Returns the columns of `pg_type` that name a type's functions.
 pub(super) fn columns<'a>((stem, ids): Functions) -> [(&'a str, Value<'a>); 4] {
-    let value = |at: usize| Value::Procedure(ids[at], format!("{stem}{}", ENDS[at]));
+    let value = |at: usize| match ids[at] {
+        0 => Value::Procedure(0, "-".to_owned()),
+        id => Value::Procedure(id, format!("{stem}{}", ENDS[at])),
+    };
     [
         ("typinput", value(0)),
         ("typoutput", value(1)),
@@ -87,16 +119,17 @@ fn all() -> impl Iterator<Item = (String, u32)> {
     let named = stems.flat_map(|(stem, ids)| {
         ENDS.iter().zip(ids).map(move |(end, id)| (format!("{stem}{end}"), *id))
     });
+    // A type may have no function of a kind.
+    let named = named.filter(|(_, id)| *id > 0);
     named.chain(SUBSCRIPTS.map(|(name, id)| (name.to_owned(), id)))
 }
 
 /// Returns the id of a function that `pg_type` names.
-pub(crate) fn procedure_named(name: &str) -> Option<u32> {
-    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+pub(super) fn procedure_named(name: &str) -> Option<u32> {
     all().find(|(other, _)| other == name).map(|(_, id)| id)
 }
 
 /// Returns the name of such a function, by its id.
-pub(crate) fn procedure_name(id: u32) -> Option<String> {
+pub(super) fn procedure_name(id: u32) -> Option<String> {
     all().find(|(_, other)| *other == id).map(|(name, _)| name)
 }

@@ -1,1013 +1,1194 @@
 //! The columns of the system tables, as PostgreSQL 15 has them: `name:type`, `?` where NULL is
 //! allowed.
 //!
-//! Types: `o` an object id, `t` text of any kind (names, lists, trees), `b` boolean, `s` `i` `l`
-//! integers by width, `f` a float, `z` a timestamp with time zone, `d` an interval, `A` smallint[],
-//! `T` text[], `v` a vector of column numbers.
+//! Types have the names of `pg_type`; that of a domain is the type under it.
 
 /// One table: its schema, its name, its id, its columns.
 pub(super) type Layout = (&'static str, &'static str, u32, &'static str);
 
 pub(super) const LAYOUTS: &[Layout] = &[
-    ("pg_catalog", "pg_am", 2601, "oid:o amname:t amhandler:o amtype:t"),
+    ("pg_catalog", "pg_am", 2601, "oid:oid amname:name amhandler:regproc amtype:char"),
     (
         "pg_catalog",
         "pg_amop",
         2602,
-        "oid:o amopfamily:o amoplefttype:o amoprighttype:o amopstrategy:s amoppurpose:t amopopr:o amopmethod:o \
-         amopsortfamily:o",
+        "oid:oid amopfamily:oid amoplefttype:oid amoprighttype:oid amopstrategy:int2 \
+         amoppurpose:char amopopr:oid amopmethod:oid amopsortfamily:oid",
     ),
     (
         "pg_catalog",
         "pg_amproc",
         2603,
-        "oid:o amprocfamily:o amproclefttype:o amprocrighttype:o amprocnum:s amproc:o",
+        "oid:oid amprocfamily:oid amproclefttype:oid amprocrighttype:oid amprocnum:int2 \
+         amproc:regproc",
     ),
-    ("pg_catalog", "pg_attrdef", 2604, "oid:o adrelid:o adnum:s adbin:t"),
+    ("pg_catalog", "pg_attrdef", 2604, "oid:oid adrelid:oid adnum:int2 adbin:pg_node_tree"),
     (
         "pg_catalog",
         "pg_attribute",
         1249,
-        "attrelid:o attname:t atttypid:o attstattarget:i attlen:s attnum:s attndims:i attcacheoff:i atttypmod:i \
-         attbyval:b attalign:t attstorage:t attcompression:t attnotnull:b atthasdef:b atthasmissing:b attidentity:t \
-         attgenerated:t attisdropped:b attislocal:b attinhcount:i attcollation:o attacl:T? attoptions:T? \
-         attfdwoptions:T? attmissingval:t?",
+        "attrelid:oid attname:name atttypid:oid attstattarget:int4 attlen:int2 attnum:int2 \
+         attndims:int4 attcacheoff:int4 atttypmod:int4 attbyval:bool attalign:char \
+         attstorage:char attcompression:char attnotnull:bool atthasdef:bool atthasmissing:bool \
+         attidentity:char attgenerated:char attisdropped:bool attislocal:bool attinhcount:int4 \
+         attcollation:oid attacl:_aclitem? attoptions:_text? attfdwoptions:_text? \
+         attmissingval:anyarray?",
     ),
-    ("pg_catalog", "pg_auth_members", 1261, "roleid:o member:o grantor:o admin_option:b"),
+    ("pg_catalog", "pg_auth_members", 1261, "roleid:oid member:oid grantor:oid admin_option:bool"),
     (
         "pg_catalog",
         "pg_authid",
         1260,
-        "oid:o rolname:t rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b \
-         rolbypassrls:b rolconnlimit:i rolpassword:t? rolvaliduntil:z?",
+        "oid:oid rolname:name rolsuper:bool rolinherit:bool rolcreaterole:bool rolcreatedb:bool \
+         rolcanlogin:bool rolreplication:bool rolbypassrls:bool rolconnlimit:int4 \
+         rolpassword:text? rolvaliduntil:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_cast",
         2605,
-        "oid:o castsource:o casttarget:o castfunc:o castcontext:t castmethod:t",
+        "oid:oid castsource:oid casttarget:oid castfunc:oid castcontext:char castmethod:char",
     ),
     (
         "pg_catalog",
         "pg_class",
         1259,
-        "oid:o relname:t relnamespace:o reltype:o reloftype:o relowner:o relam:o relfilenode:o reltablespace:o \
-         relpages:i reltuples:f relallvisible:i reltoastrelid:o relhasindex:b relisshared:b relpersistence:t relkind:t \
-         relnatts:s relchecks:s relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b \
-         relispopulated:b relreplident:t relispartition:b relrewrite:o relfrozenxid:o relminmxid:o relacl:T? \
-         reloptions:T? relpartbound:t?",
+        "oid:oid relname:name relnamespace:oid reltype:oid reloftype:oid relowner:oid relam:oid \
+         relfilenode:oid reltablespace:oid relpages:int4 reltuples:float4 relallvisible:int4 \
+         reltoastrelid:oid relhasindex:bool relisshared:bool relpersistence:char relkind:char \
+         relnatts:int2 relchecks:int2 relhasrules:bool relhastriggers:bool relhassubclass:bool \
+         relrowsecurity:bool relforcerowsecurity:bool relispopulated:bool relreplident:char \
+         relispartition:bool relrewrite:oid relfrozenxid:xid relminmxid:xid relacl:_aclitem? \
+         reloptions:_text? relpartbound:pg_node_tree?",
     ),
     (
         "pg_catalog",
         "pg_collation",
         3456,
-        "oid:o collname:t collnamespace:o collowner:o collprovider:t collisdeterministic:b collencoding:i \
-         collcollate:t? collctype:t? colliculocale:t? collversion:t?",
+        "oid:oid collname:name collnamespace:oid collowner:oid collprovider:char \
+         collisdeterministic:bool collencoding:int4 collcollate:text? collctype:text? \
+         colliculocale:text? collversion:text?",
     ),
     (
         "pg_catalog",
         "pg_constraint",
         2606,
-        "oid:o conname:t connamespace:o contype:t condeferrable:b condeferred:b convalidated:b conrelid:o contypid:o \
-         conindid:o conparentid:o confrelid:o confupdtype:t confdeltype:t confmatchtype:t conislocal:b coninhcount:i \
-         connoinherit:b conkey:A? confkey:A? conpfeqop:t? conppeqop:t? conffeqop:t? confdelsetcols:t? conexclop:t? \
-         conbin:t?",
+        "oid:oid conname:name connamespace:oid contype:char condeferrable:bool condeferred:bool \
+         convalidated:bool conrelid:oid contypid:oid conindid:oid conparentid:oid confrelid:oid \
+         confupdtype:char confdeltype:char confmatchtype:char conislocal:bool coninhcount:int4 \
+         connoinherit:bool conkey:_int2? confkey:_int2? conpfeqop:_oid? conppeqop:_oid? \
+         conffeqop:_oid? confdelsetcols:_int2? conexclop:_oid? conbin:pg_node_tree?",
     ),
     (
         "pg_catalog",
         "pg_conversion",
         2607,
-        "oid:o conname:t connamespace:o conowner:o conforencoding:i contoencoding:i conproc:o \
-         condefault:b",
+        "oid:oid conname:name connamespace:oid conowner:oid conforencoding:int4 \
+         contoencoding:int4 conproc:regproc condefault:bool",
     ),
     (
         "pg_catalog",
         "pg_database",
         1262,
-        "oid:o datname:t datdba:o encoding:i datlocprovider:t datistemplate:b datallowconn:b datconnlimit:i \
-         datfrozenxid:o datminmxid:o dattablespace:o datcollate:t datctype:t daticulocale:t? datcollversion:t? \
-         datacl:T?",
+        "oid:oid datname:name datdba:oid encoding:int4 datlocprovider:char datistemplate:bool \
+         datallowconn:bool datconnlimit:int4 datfrozenxid:xid datminmxid:xid dattablespace:oid \
+         datcollate:text datctype:text daticulocale:text? datcollversion:text? datacl:_aclitem?",
     ),
-    ("pg_catalog", "pg_db_role_setting", 2964, "setdatabase:o setrole:o setconfig:T?"),
+    ("pg_catalog", "pg_db_role_setting", 2964, "setdatabase:oid setrole:oid setconfig:_text?"),
     (
         "pg_catalog",
         "pg_default_acl",
         826,
-        "oid:o defaclrole:o defaclnamespace:o defaclobjtype:t defaclacl:T",
+        "oid:oid defaclrole:oid defaclnamespace:oid defaclobjtype:char defaclacl:_aclitem",
     ),
     (
         "pg_catalog",
         "pg_depend",
         2608,
-        "classid:o objid:o objsubid:i refclassid:o refobjid:o refobjsubid:i deptype:t",
+        "classid:oid objid:oid objsubid:int4 refclassid:oid refobjid:oid refobjsubid:int4 \
+         deptype:char",
     ),
-    ("pg_catalog", "pg_description", 2609, "objoid:o classoid:o objsubid:i description:t"),
-    ("pg_catalog", "pg_enum", 3501, "oid:o enumtypid:o enumsortorder:f enumlabel:t"),
+    (
+        "pg_catalog",
+        "pg_description",
+        2609,
+        "objoid:oid classoid:oid objsubid:int4 description:text",
+    ),
+    ("pg_catalog", "pg_enum", 3501, "oid:oid enumtypid:oid enumsortorder:float4 enumlabel:name"),
     (
         "pg_catalog",
         "pg_event_trigger",
         3466,
-        "oid:o evtname:t evtevent:t evtowner:o evtfoid:o evtenabled:t evttags:T?",
+        "oid:oid evtname:name evtevent:name evtowner:oid evtfoid:oid evtenabled:char \
+         evttags:_text?",
     ),
     (
         "pg_catalog",
         "pg_extension",
         3079,
-        "oid:o extname:t extowner:o extnamespace:o extrelocatable:b extversion:t extconfig:T? extcondition:T?",
+        "oid:oid extname:name extowner:oid extnamespace:oid extrelocatable:bool extversion:text \
+         extconfig:_oid? extcondition:_text?",
     ),
     (
         "pg_catalog",
         "pg_foreign_data_wrapper",
         2328,
-        "oid:o fdwname:t fdwowner:o fdwhandler:o fdwvalidator:o fdwacl:T? fdwoptions:T?",
+        "oid:oid fdwname:name fdwowner:oid fdwhandler:oid fdwvalidator:oid fdwacl:_aclitem? \
+         fdwoptions:_text?",
     ),
     (
         "pg_catalog",
         "pg_foreign_server",
         1417,
-        "oid:o srvname:t srvowner:o srvfdw:o srvtype:t? srvversion:t? srvacl:T? srvoptions:T?",
+        "oid:oid srvname:name srvowner:oid srvfdw:oid srvtype:text? srvversion:text? \
+         srvacl:_aclitem? srvoptions:_text?",
     ),
-    ("pg_catalog", "pg_foreign_table", 3118, "ftrelid:o ftserver:o ftoptions:T?"),
+    ("pg_catalog", "pg_foreign_table", 3118, "ftrelid:oid ftserver:oid ftoptions:_text?"),
     (
         "pg_catalog",
         "pg_index",
         2610,
-        "indexrelid:o indrelid:o indnatts:s indnkeyatts:s indisunique:b indnullsnotdistinct:b indisprimary:b \
-         indisexclusion:b indimmediate:b indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b \
-         indisreplident:b indkey:v indcollation:t indclass:v indoption:v indexprs:t? indpred:t?",
+        "indexrelid:oid indrelid:oid indnatts:int2 indnkeyatts:int2 indisunique:bool \
+         indnullsnotdistinct:bool indisprimary:bool indisexclusion:bool indimmediate:bool \
+         indisclustered:bool indisvalid:bool indcheckxmin:bool indisready:bool indislive:bool \
+         indisreplident:bool indkey:int2vector indcollation:oidvector indclass:oidvector \
+         indoption:int2vector indexprs:pg_node_tree? indpred:pg_node_tree?",
     ),
     (
         "pg_catalog",
         "pg_indexes",
         12043,
-        "schemaname:t? tablename:t? indexname:t? tablespace:t? indexdef:t?",
+        "schemaname:name? tablename:name? indexname:name? tablespace:name? indexdef:text?",
     ),
-    ("pg_catalog", "pg_inherits", 2611, "inhrelid:o inhparent:o inhseqno:i inhdetachpending:b"),
-    ("pg_catalog", "pg_init_privs", 3394, "objoid:o classoid:o objsubid:i privtype:t initprivs:T"),
+    (
+        "pg_catalog",
+        "pg_inherits",
+        2611,
+        "inhrelid:oid inhparent:oid inhseqno:int4 inhdetachpending:bool",
+    ),
+    (
+        "pg_catalog",
+        "pg_init_privs",
+        3394,
+        "objoid:oid classoid:oid objsubid:int4 privtype:char initprivs:_aclitem",
+    ),
     (
         "pg_catalog",
         "pg_language",
         2612,
-        "oid:o lanname:t lanowner:o lanispl:b lanpltrusted:b lanplcallfoid:o laninline:o lanvalidator:o lanacl:T?",
+        "oid:oid lanname:name lanowner:oid lanispl:bool lanpltrusted:bool lanplcallfoid:oid \
+         laninline:oid lanvalidator:oid lanacl:_aclitem?",
     ),
-    ("pg_catalog", "pg_largeobject_metadata", 2995, "oid:o lomowner:o lomacl:T?"),
+    ("pg_catalog", "pg_largeobject_metadata", 2995, "oid:oid lomowner:oid lomacl:_aclitem?"),
     (
         "pg_catalog",
         "pg_locks",
         12073,
-        "locktype:t? database:o? relation:o? page:i? tuple:s? virtualxid:t? transactionid:o? classid:l? objid:l? \
-         objsubid:s? virtualtransaction:t? pid:i? mode:t? granted:b fastpath:b waitstart:z?",
+        "locktype:text? database:oid? relation:oid? page:int4? tuple:int2? virtualxid:text? \
+         transactionid:xid? classid:oid? objid:oid? objsubid:int2? virtualtransaction:text? \
+         pid:int4? mode:text? granted:bool fastpath:bool waitstart:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_matviews",
         12038,
-        "schemaname:t? matviewname:t? matviewowner:t? tablespace:t? hasindexes:b ispopulated:b definition:t?",
+        "schemaname:name? matviewname:name? matviewowner:name? tablespace:name? hasindexes:bool \
+         ispopulated:bool definition:text?",
     ),
-    ("pg_catalog", "pg_namespace", 2615, "oid:o nspname:t nspowner:o nspacl:T?"),
+    ("pg_catalog", "pg_namespace", 2615, "oid:oid nspname:name nspowner:oid nspacl:_aclitem?"),
     (
         "pg_catalog",
         "pg_opclass",
         2616,
-        "oid:o opcmethod:o opcname:t opcnamespace:o opcowner:o opcfamily:o opcintype:o \
-         opcdefault:b opckeytype:o",
+        "oid:oid opcmethod:oid opcname:name opcnamespace:oid opcowner:oid opcfamily:oid \
+         opcintype:oid opcdefault:bool opckeytype:oid",
     ),
     (
         "pg_catalog",
         "pg_operator",
         2617,
-        "oid:o oprname:t oprnamespace:o oprowner:o oprkind:t oprcanmerge:b oprcanhash:b \
-         oprleft:o oprright:o oprresult:o oprcom:o oprnegate:o oprcode:o oprrest:o oprjoin:o",
+        "oid:oid oprname:name oprnamespace:oid oprowner:oid oprkind:char oprcanmerge:bool \
+         oprcanhash:bool oprleft:oid oprright:oid oprresult:oid oprcom:oid oprnegate:oid \
+         oprcode:regproc oprrest:regproc oprjoin:regproc",
     ),
-    ("pg_catalog", "pg_opfamily", 2753, "oid:o opfmethod:o opfname:t opfnamespace:o opfowner:o"),
-    ("pg_catalog", "pg_parameter_acl", 6243, "oid:o parname:t paracl:T?"),
+    (
+        "pg_catalog",
+        "pg_opfamily",
+        2753,
+        "oid:oid opfmethod:oid opfname:name opfnamespace:oid opfowner:oid",
+    ),
+    ("pg_catalog", "pg_parameter_acl", 6243, "oid:oid parname:text paracl:_aclitem?"),
     (
         "pg_catalog",
         "pg_partitioned_table",
         3350,
-        "partrelid:o partstrat:t partnatts:s partdefid:o partattrs:t partclass:t partcollation:t partexprs:t?",
+        "partrelid:oid partstrat:char partnatts:int2 partdefid:oid partattrs:int2vector \
+         partclass:oidvector partcollation:oidvector partexprs:pg_node_tree?",
     ),
     (
         "pg_catalog",
         "pg_policy",
         3256,
-        "oid:o polname:t polrelid:o polcmd:t polpermissive:b polroles:A polqual:t? polwithcheck:t?",
+        "oid:oid polname:name polrelid:oid polcmd:char polpermissive:bool polroles:_oid \
+         polqual:pg_node_tree? polwithcheck:pg_node_tree?",
     ),
     (
         "pg_catalog",
         "pg_proc",
         1255,
-        "oid:o proname:t pronamespace:o proowner:o prolang:o procost:f prorows:f provariadic:o prosupport:o prokind:t \
-         prosecdef:b proleakproof:b proisstrict:b proretset:b provolatile:t proparallel:t pronargs:s pronargdefaults:s \
-         prorettype:o proargtypes:t proallargtypes:t? proargmodes:t? proargnames:t? proargdefaults:t? protrftypes:t? \
-         prosrc:t probin:t? prosqlbody:t? proconfig:T? proacl:T?",
+        "oid:oid proname:name pronamespace:oid proowner:oid prolang:oid procost:float4 \
+         prorows:float4 provariadic:oid prosupport:regproc prokind:char prosecdef:bool \
+         proleakproof:bool proisstrict:bool proretset:bool provolatile:char proparallel:char \
+         pronargs:int2 pronargdefaults:int2 prorettype:oid proargtypes:oidvector \
+         proallargtypes:_oid? proargmodes:_char? proargnames:_text? \
+         proargdefaults:pg_node_tree? protrftypes:_oid? prosrc:text probin:text? \
+         prosqlbody:pg_node_tree? proconfig:_text? proacl:_aclitem?",
     ),
     (
         "pg_catalog",
         "pg_publication",
         6104,
-        "oid:o pubname:t pubowner:o puballtables:b pubinsert:b pubupdate:b pubdelete:b pubtruncate:b pubviaroot:b",
+        "oid:oid pubname:name pubowner:oid puballtables:bool pubinsert:bool pubupdate:bool \
+         pubdelete:bool pubtruncate:bool pubviaroot:bool",
     ),
-    ("pg_catalog", "pg_publication_namespace", 6237, "oid:o pnpubid:o pnnspid:o"),
-    ("pg_catalog", "pg_publication_rel", 6106, "oid:o prpubid:o prrelid:o prqual:t? prattrs:v?"),
+    ("pg_catalog", "pg_publication_namespace", 6237, "oid:oid pnpubid:oid pnnspid:oid"),
+    (
+        "pg_catalog",
+        "pg_publication_rel",
+        6106,
+        "oid:oid prpubid:oid prrelid:oid prqual:pg_node_tree? prattrs:int2vector?",
+    ),
     (
         "pg_catalog",
         "pg_range",
         3541,
-        "rngtypid:o rngsubtype:o rngmultitypid:o rngcollation:o rngsubopc:o rngcanonical:o rngsubdiff:o",
+        "rngtypid:oid rngsubtype:oid rngmultitypid:oid rngcollation:oid rngsubopc:oid \
+         rngcanonical:regproc rngsubdiff:regproc",
     ),
     (
         "pg_catalog",
         "pg_rewrite",
         2618,
-        "oid:o rulename:t ev_class:o ev_type:t ev_enabled:t is_instead:b ev_qual:t ev_action:t",
+        "oid:oid rulename:name ev_class:oid ev_type:char ev_enabled:char is_instead:bool \
+         ev_qual:pg_node_tree ev_action:pg_node_tree",
     ),
     (
         "pg_catalog",
         "pg_roles",
         12000,
-        "rolname:t? rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b \
-         rolconnlimit:i? rolpassword:t? rolvaliduntil:z? rolbypassrls:b rolconfig:T? oid:o?",
+        "rolname:name? rolsuper:bool rolinherit:bool rolcreaterole:bool rolcreatedb:bool \
+         rolcanlogin:bool rolreplication:bool rolconnlimit:int4? rolpassword:text? \
+         rolvaliduntil:timestamptz? rolbypassrls:bool rolconfig:_text? oid:oid?",
     ),
     (
         "pg_catalog",
         "pg_seclabels",
         12099,
-        "objoid:o? classoid:o? objsubid:i? objtype:t? objnamespace:o? objname:t? provider:t? label:t?",
+        "objoid:oid? classoid:oid? objsubid:int4? objtype:text? objnamespace:oid? objname:text? \
+         provider:text? label:text?",
     ),
     (
         "pg_catalog",
         "pg_sequence",
         2224,
-        "seqrelid:o seqtypid:o seqstart:l seqincrement:l seqmax:l seqmin:l seqcache:l seqcycle:b",
+        "seqrelid:oid seqtypid:oid seqstart:int8 seqincrement:int8 seqmax:int8 seqmin:int8 \
+         seqcache:int8 seqcycle:bool",
     ),
     (
         "pg_catalog",
         "pg_sequences",
         12053,
-        "schemaname:t? sequencename:t? sequenceowner:t? data_type:t? start_value:l? min_value:l? max_value:l? \
-         increment_by:l? cycle:b? cache_size:l? last_value:l?",
+        "schemaname:name? sequencename:name? sequenceowner:name? data_type:regtype? \
+         start_value:int8? min_value:int8? max_value:int8? increment_by:int8? cycle:bool? \
+         cache_size:int8? last_value:int8?",
     ),
     (
         "pg_catalog",
         "pg_settings",
         12104,
-        "name:t? setting:t? unit:t? category:t? short_desc:t? extra_desc:t? context:t? vartype:t? source:t? min_val:t? \
-         max_val:t? enumvals:t? boot_val:t? reset_val:t? sourcefile:t? sourceline:i? pending_restart:b",
+        "name:text? setting:text? unit:text? category:text? short_desc:text? extra_desc:text? \
+         context:text? vartype:text? source:text? min_val:text? max_val:text? enumvals:_text? \
+         boot_val:text? reset_val:text? sourcefile:text? sourceline:int4? pending_restart:bool",
     ),
-    ("pg_catalog", "pg_shdescription", 2396, "objoid:o classoid:o description:t"),
+    ("pg_catalog", "pg_shdescription", 2396, "objoid:oid classoid:oid description:text"),
     (
         "pg_catalog",
         "pg_stat_activity",
         12222,
-        "datid:o? datname:t? pid:i? leader_pid:i? usesysid:o? usename:t? application_name:t? client_addr:t? \
-         client_hostname:t? client_port:i? backend_start:z? xact_start:z? query_start:z? state_change:z? \
-         wait_event_type:t? wait_event:t? state:t? backend_xid:o? backend_xmin:o? query_id:l? query:t? backend_type:t?",
+        "datid:oid? datname:name? pid:int4? leader_pid:int4? usesysid:oid? usename:name? \
+         application_name:text? client_addr:inet? client_hostname:text? client_port:int4? \
+         backend_start:timestamptz? xact_start:timestamptz? query_start:timestamptz? \
+         state_change:timestamptz? wait_event_type:text? wait_event:text? state:text? \
+         backend_xid:xid? backend_xmin:xid? query_id:int8? query:text? backend_type:text?",
     ),
     (
         "pg_catalog",
         "pg_statistic_ext",
         3381,
-        "oid:o stxrelid:o stxname:t stxnamespace:o stxowner:o stxstattarget:i stxkeys:v stxkind:T stxexprs:t?",
+        "oid:oid stxrelid:oid stxname:name stxnamespace:oid stxowner:oid stxstattarget:int4 \
+         stxkeys:int2vector stxkind:_char stxexprs:pg_node_tree?",
     ),
-    ("pg_catalog", "pg_shseclabel", 3592, "objoid:o classoid:o provider:t label:t"),
+    ("pg_catalog", "pg_shseclabel", 3592, "objoid:oid classoid:oid provider:text label:text"),
     (
         "pg_catalog",
         "pg_subscription",
         6100,
-        "oid:o subdbid:o subskiplsn:t subname:t subowner:o subenabled:b subbinary:b substream:b subtwophasestate:t \
-         subdisableonerr:b subconninfo:t subslotname:t? subsynccommit:t subpublications:T",
+        "oid:oid subdbid:oid subskiplsn:pg_lsn subname:name subowner:oid subenabled:bool \
+         subbinary:bool substream:bool subtwophasestate:char subdisableonerr:bool \
+         subconninfo:text subslotname:name? subsynccommit:text subpublications:_text",
     ),
     (
         "pg_catalog",
         "pg_tables",
         12033,
-        "schemaname:t? tablename:t? tableowner:t? tablespace:t? hasindexes:b hasrules:b hastriggers:b rowsecurity:b",
+        "schemaname:name? tablename:name? tableowner:name? tablespace:name? hasindexes:bool \
+         hasrules:bool hastriggers:bool rowsecurity:bool",
     ),
-    ("pg_catalog", "pg_tablespace", 1213, "oid:o spcname:t spcowner:o spcacl:T? spcoptions:T?"),
-    ("pg_catalog", "pg_transform", 3576, "oid:o trftype:o trflang:o trffromsql:o trftosql:o"),
-    ("pg_catalog", "pg_timezone_abbrevs", 12122, "abbrev:t? utc_offset:d? is_dst:b?"),
-    ("pg_catalog", "pg_timezone_names", 12126, "name:t? abbrev:t? utc_offset:d? is_dst:b?"),
+    (
+        "pg_catalog",
+        "pg_tablespace",
+        1213,
+        "oid:oid spcname:name spcowner:oid spcacl:_aclitem? spcoptions:_text?",
+    ),
+    (
+        "pg_catalog",
+        "pg_transform",
+        3576,
+        "oid:oid trftype:oid trflang:oid trffromsql:regproc trftosql:regproc",
+    ),
+    ("pg_catalog", "pg_timezone_abbrevs", 12122, "abbrev:text? utc_offset:interval? is_dst:bool?"),
+    (
+        "pg_catalog",
+        "pg_timezone_names",
+        12126,
+        "name:text? abbrev:text? utc_offset:interval? is_dst:bool?",
+    ),
     (
         "pg_catalog",
         "pg_trigger",
         2620,
-        "oid:o tgrelid:o tgparentid:o tgname:t tgfoid:o tgtype:s tgenabled:t tgisinternal:b tgconstrrelid:o \
-         tgconstrindid:o tgconstraint:o tgdeferrable:b tginitdeferred:b tgnargs:s tgattr:t tgargs:t tgqual:t? \
-         tgoldtable:t? tgnewtable:t?",
+        "oid:oid tgrelid:oid tgparentid:oid tgname:name tgfoid:oid tgtype:int2 tgenabled:char \
+         tgisinternal:bool tgconstrrelid:oid tgconstrindid:oid tgconstraint:oid \
+         tgdeferrable:bool tginitdeferred:bool tgnargs:int2 tgattr:int2vector tgargs:bytea \
+         tgqual:pg_node_tree? tgoldtable:name? tgnewtable:name?",
     ),
-    ("pg_catalog", "pg_ts_config", 3602, "oid:o cfgname:t cfgnamespace:o cfgowner:o cfgparser:o"),
+    (
+        "pg_catalog",
+        "pg_ts_config",
+        3602,
+        "oid:oid cfgname:name cfgnamespace:oid cfgowner:oid cfgparser:oid",
+    ),
     (
         "pg_catalog",
         "pg_ts_dict",
         3600,
-        "oid:o dictname:t dictnamespace:o dictowner:o dicttemplate:o dictinitoption:t?",
+        "oid:oid dictname:name dictnamespace:oid dictowner:oid dicttemplate:oid \
+         dictinitoption:text?",
     ),
     (
         "pg_catalog",
         "pg_ts_parser",
         3601,
-        "oid:o prsname:t prsnamespace:o prsstart:o prstoken:o prsend:o prsheadline:o \
-         prslextype:o",
+        "oid:oid prsname:name prsnamespace:oid prsstart:regproc prstoken:regproc prsend:regproc \
+         prsheadline:regproc prslextype:regproc",
     ),
     (
         "pg_catalog",
         "pg_ts_template",
         3764,
-        "oid:o tmplname:t tmplnamespace:o tmplinit:o tmpllexize:o",
+        "oid:oid tmplname:name tmplnamespace:oid tmplinit:regproc tmpllexize:regproc",
     ),
     (
         "pg_catalog",
         "pg_type",
         1247,
-        "oid:o typname:t typnamespace:o typowner:o typlen:s typbyval:b typtype:t typcategory:t typispreferred:b \
-         typisdefined:b typdelim:t typrelid:o typsubscript:p typelem:o typarray:o typinput:p typoutput:p typreceive:p \
-         typsend:p typmodin:o typmodout:o typanalyze:o typalign:t typstorage:t typnotnull:b typbasetype:o typtypmod:i \
-         typndims:i typcollation:o typdefaultbin:t? typdefault:t? typacl:T?",
+        "oid:oid typname:name typnamespace:oid typowner:oid typlen:int2 typbyval:bool \
+         typtype:char typcategory:char typispreferred:bool typisdefined:bool typdelim:char \
+         typrelid:oid typsubscript:regproc typelem:oid typarray:oid typinput:regproc \
+         typoutput:regproc typreceive:regproc typsend:regproc typmodin:regproc \
+         typmodout:regproc typanalyze:regproc typalign:char typstorage:char typnotnull:bool \
+         typbasetype:oid typtypmod:int4 typndims:int4 typcollation:oid \
+         typdefaultbin:pg_node_tree? typdefault:text? typacl:_aclitem?",
     ),
     (
         "pg_catalog",
         "pg_user",
         12014,
-        "usename:t? usesysid:o? usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:t? valuntil:z? useconfig:T?",
+        "usename:name? usesysid:oid? usecreatedb:bool usesuper:bool userepl:bool \
+         usebypassrls:bool passwd:text? valuntil:timestamptz? useconfig:_text?",
     ),
     (
         "pg_catalog",
         "pg_user_mappings",
         12117,
-        "umid:o? srvid:o? srvname:t? umuser:o? usename:t? umoptions:T?",
+        "umid:oid? srvid:oid? srvname:name? umuser:oid? usename:name? umoptions:_text?",
     ),
-    ("pg_catalog", "pg_views", 12028, "schemaname:t? viewname:t? viewowner:t? definition:t?"),
+    (
+        "pg_catalog",
+        "pg_views",
+        12028,
+        "schemaname:name? viewname:name? viewowner:name? definition:text?",
+    ),
     (
         "pg_catalog",
         "pg_available_extension_versions",
         12085,
-        "name:t? version:t? installed:b? superuser:b? trusted:b? relocatable:b? schema:t? \
-         requires:T? comment:t?",
+        "name:name? version:text? installed:bool? superuser:bool? trusted:bool? \
+         relocatable:bool? schema:name? requires:_name? comment:text?",
     ),
     (
         "pg_catalog",
         "pg_available_extensions",
         12081,
-        "name:t? default_version:t? installed_version:t? comment:t?",
+        "name:name? default_version:text? installed_version:text? comment:text?",
     ),
     (
         "pg_catalog",
         "pg_cursors",
         12077,
-        "name:t? statement:t? is_holdable:b? is_binary:b? is_scrollable:b? creation_time:z?",
+        "name:text? statement:text? is_holdable:bool? is_binary:bool? is_scrollable:bool? \
+         creation_time:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_file_settings",
         12110,
-        "sourcefile:t? sourceline:i? seqno:i? name:t? setting:t? applied:b? error:t?",
+        "sourcefile:text? sourceline:int4? seqno:int4? name:text? setting:text? applied:bool? \
+         error:text?",
     ),
-    ("pg_catalog", "pg_group", 12010, "groname:t? grosysid:o? grolist:t?"),
+    ("pg_catalog", "pg_group", 12010, "groname:name? grosysid:oid? grolist:_oid?"),
     (
         "pg_catalog",
         "pg_hba_file_rules",
         12114,
-        "line_number:i? type:t? database:T? user_name:T? address:t? netmask:t? auth_method:t? \
-         options:T? error:t?",
+        "line_number:int4? type:text? database:_text? user_name:_text? address:text? \
+         netmask:text? auth_method:text? options:_text? error:text?",
     ),
-    ("pg_catalog", "pg_largeobject", 2613, "loid:o pageno:i data:t"),
+    ("pg_catalog", "pg_largeobject", 2613, "loid:oid pageno:int4 data:bytea"),
     (
         "pg_catalog",
         "pg_policies",
         12018,
-        "schemaname:t? tablename:t? policyname:t? permissive:t? roles:T? cmd:t? qual:t? \
-         with_check:t?",
+        "schemaname:name? tablename:name? policyname:name? permissive:text? roles:_name? \
+         cmd:text? qual:text? with_check:text?",
     ),
     (
         "pg_catalog",
         "pg_prepared_statements",
         12095,
-        "name:t? statement:t? prepare_time:z? parameter_types:t? from_sql:b? generic_plans:l? \
-         custom_plans:l?",
+        "name:text? statement:text? prepare_time:timestamptz? parameter_types:_regtype? \
+         from_sql:bool? generic_plans:int8? custom_plans:int8?",
     ),
     (
         "pg_catalog",
         "pg_prepared_xacts",
         12090,
-        "transaction:t? gid:t? prepared:z? owner:t? database:t?",
+        "transaction:xid? gid:text? prepared:timestamptz? owner:name? database:name?",
     ),
     (
         "pg_catalog",
         "pg_publication_tables",
         12068,
-        "pubname:t? schemaname:t? tablename:t? attnames:T? rowfilter:t?",
+        "pubname:name? schemaname:name? tablename:name? attnames:_name? rowfilter:text?",
     ),
-    ("pg_catalog", "pg_replication_origin", 6000, "roident:o roname:t"),
+    ("pg_catalog", "pg_replication_origin", 6000, "roident:oid roname:text"),
     (
         "pg_catalog",
         "pg_replication_slots",
         12257,
-        "slot_name:t? plugin:t? slot_type:t? datoid:o? database:t? temporary:b? active:b? \
-         active_pid:i? xmin:t? catalog_xmin:t? restart_lsn:t? confirmed_flush_lsn:t? \
-         wal_status:t? safe_wal_size:l? two_phase:b?",
+        "slot_name:name? plugin:name? slot_type:text? datoid:oid? database:name? \
+         temporary:bool? active:bool? active_pid:int4? xmin:xid? catalog_xmin:xid? \
+         restart_lsn:pg_lsn? confirmed_flush_lsn:pg_lsn? wal_status:text? safe_wal_size:int8? \
+         two_phase:bool?",
     ),
-    ("pg_catalog", "pg_rules", 12023, "schemaname:t? tablename:t? rulename:t? definition:t?"),
-    ("pg_catalog", "pg_seclabel", 3596, "objoid:o classoid:o objsubid:i provider:t label:t"),
+    (
+        "pg_catalog",
+        "pg_rules",
+        12023,
+        "schemaname:name? tablename:name? rulename:name? definition:text?",
+    ),
+    (
+        "pg_catalog",
+        "pg_seclabel",
+        3596,
+        "objoid:oid classoid:oid objsubid:int4 provider:text label:text",
+    ),
     (
         "pg_catalog",
         "pg_shadow",
         12005,
-        "usename:t? usesysid:o? usecreatedb:b? usesuper:b? userepl:b? usebypassrls:b? \
-         passwd:t? valuntil:z? useconfig:T?",
+        "usename:name? usesysid:oid? usecreatedb:bool? usesuper:bool? userepl:bool? \
+         usebypassrls:bool? passwd:text? valuntil:timestamptz? useconfig:_text?",
     ),
     (
         "pg_catalog",
         "pg_shdepend",
         1214,
-        "dbid:o classid:o objid:o objsubid:i refclassid:o refobjid:o deptype:t",
+        "dbid:oid classid:oid objid:oid objsubid:int4 refclassid:oid refobjid:oid deptype:char",
     ),
     (
         "pg_catalog",
         "pg_stat_all_indexes",
         12183,
-        "relid:o? indexrelid:o? schemaname:t? relname:t? indexrelname:t? idx_scan:l? \
-         idx_tup_read:l? idx_tup_fetch:l?",
+        "relid:oid? indexrelid:oid? schemaname:name? relname:name? indexrelname:name? \
+         idx_scan:int8? idx_tup_read:int8? idx_tup_fetch:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_all_tables",
         12142,
-        "relid:o? schemaname:t? relname:t? seq_scan:l? seq_tup_read:l? idx_scan:l? \
-         idx_tup_fetch:l? n_tup_ins:l? n_tup_upd:l? n_tup_del:l? n_tup_hot_upd:l? \
-         n_live_tup:l? n_dead_tup:l? n_mod_since_analyze:l? n_ins_since_vacuum:l? \
-         last_vacuum:z? last_autovacuum:z? last_analyze:z? last_autoanalyze:z? \
-         vacuum_count:l? autovacuum_count:l? analyze_count:l? autoanalyze_count:l?",
+        "relid:oid? schemaname:name? relname:name? seq_scan:int8? seq_tup_read:int8? \
+         idx_scan:int8? idx_tup_fetch:int8? n_tup_ins:int8? n_tup_upd:int8? n_tup_del:int8? \
+         n_tup_hot_upd:int8? n_live_tup:int8? n_dead_tup:int8? n_mod_since_analyze:int8? \
+         n_ins_since_vacuum:int8? last_vacuum:timestamptz? last_autovacuum:timestamptz? \
+         last_analyze:timestamptz? last_autoanalyze:timestamptz? vacuum_count:int8? \
+         autovacuum_count:int8? analyze_count:int8? autoanalyze_count:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_archiver",
         12285,
-        "archived_count:l? last_archived_wal:t? last_archived_time:z? failed_count:l? \
-         last_failed_wal:t? last_failed_time:z? stats_reset:z?",
+        "archived_count:int8? last_archived_wal:text? last_archived_time:timestamptz? \
+         failed_count:int8? last_failed_wal:text? last_failed_time:timestamptz? \
+         stats_reset:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_stat_bgwriter",
         12289,
-        "checkpoints_timed:l? checkpoints_req:l? checkpoint_write_time:f? \
-         checkpoint_sync_time:f? buffers_checkpoint:l? buffers_clean:l? maxwritten_clean:l? \
-         buffers_backend:l? buffers_backend_fsync:l? buffers_alloc:l? stats_reset:z?",
+        "checkpoints_timed:int8? checkpoints_req:int8? checkpoint_write_time:float8? \
+         checkpoint_sync_time:float8? buffers_checkpoint:int8? buffers_clean:int8? \
+         maxwritten_clean:int8? buffers_backend:int8? buffers_backend_fsync:int8? \
+         buffers_alloc:int8? stats_reset:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_stat_database",
         12266,
-        "datid:o? datname:t? numbackends:i? xact_commit:l? xact_rollback:l? blks_read:l? \
-         blks_hit:l? tup_returned:l? tup_fetched:l? tup_inserted:l? tup_updated:l? \
-         tup_deleted:l? conflicts:l? temp_files:l? temp_bytes:l? deadlocks:l? \
-         checksum_failures:l? checksum_last_failure:z? blk_read_time:f? blk_write_time:f? \
-         session_time:f? active_time:f? idle_in_transaction_time:f? sessions:l? \
-         sessions_abandoned:l? sessions_fatal:l? sessions_killed:l? stats_reset:z?",
+        "datid:oid? datname:name? numbackends:int4? xact_commit:int8? xact_rollback:int8? \
+         blks_read:int8? blks_hit:int8? tup_returned:int8? tup_fetched:int8? tup_inserted:int8? \
+         tup_updated:int8? tup_deleted:int8? conflicts:int8? temp_files:int8? temp_bytes:int8? \
+         deadlocks:int8? checksum_failures:int8? checksum_last_failure:timestamptz? \
+         blk_read_time:float8? blk_write_time:float8? session_time:float8? active_time:float8? \
+         idle_in_transaction_time:float8? sessions:int8? sessions_abandoned:int8? \
+         sessions_fatal:int8? sessions_killed:int8? stats_reset:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_stat_progress_analyze",
         12297,
-        "pid:i? datid:o? datname:t? relid:o? phase:t? sample_blks_total:l? \
-         sample_blks_scanned:l? ext_stats_total:l? ext_stats_computed:l? \
-         child_tables_total:l? child_tables_done:l? current_child_table_relid:o?",
+        "pid:int4? datid:oid? datname:name? relid:oid? phase:text? sample_blks_total:int8? \
+         sample_blks_scanned:int8? ext_stats_total:int8? ext_stats_computed:int8? \
+         child_tables_total:int8? child_tables_done:int8? current_child_table_relid:oid?",
     ),
     (
         "pg_catalog",
         "pg_stat_progress_copy",
         12322,
-        "pid:i? datid:o? datname:t? relid:o? command:t? type:t? bytes_processed:l? \
-         bytes_total:l? tuples_processed:l? tuples_excluded:l?",
+        "pid:int4? datid:oid? datname:name? relid:oid? command:text? type:text? \
+         bytes_processed:int8? bytes_total:int8? tuples_processed:int8? tuples_excluded:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_progress_create_index",
         12312,
-        "pid:i? datid:o? datname:t? relid:o? index_relid:o? command:t? phase:t? \
-         lockers_total:l? lockers_done:l? current_locker_pid:l? blocks_total:l? \
-         blocks_done:l? tuples_total:l? tuples_done:l? partitions_total:l? partitions_done:l?",
+        "pid:int4? datid:oid? datname:name? relid:oid? index_relid:oid? command:text? \
+         phase:text? lockers_total:int8? lockers_done:int8? current_locker_pid:int8? \
+         blocks_total:int8? blocks_done:int8? tuples_total:int8? tuples_done:int8? \
+         partitions_total:int8? partitions_done:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_progress_vacuum",
         12302,
-        "pid:i? datid:o? datname:t? relid:o? phase:t? heap_blks_total:l? heap_blks_scanned:l? \
-         heap_blks_vacuumed:l? index_vacuum_count:l? max_dead_tuples:l? num_dead_tuples:l?",
+        "pid:int4? datid:oid? datname:name? relid:oid? phase:text? heap_blks_total:int8? \
+         heap_blks_scanned:int8? heap_blks_vacuumed:int8? index_vacuum_count:int8? \
+         max_dead_tuples:int8? num_dead_tuples:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_replication",
         12227,
-        "pid:i? usesysid:o? usename:t? application_name:t? client_addr:t? client_hostname:t? \
-         client_port:i? backend_start:z? backend_xmin:t? state:t? sent_lsn:t? write_lsn:t? \
-         flush_lsn:t? replay_lsn:t? write_lag:t? flush_lag:t? replay_lag:t? sync_priority:i? \
-         sync_state:t? reply_time:z?",
+        "pid:int4? usesysid:oid? usename:name? application_name:text? client_addr:inet? \
+         client_hostname:text? client_port:int4? backend_start:timestamptz? backend_xmin:xid? \
+         state:text? sent_lsn:pg_lsn? write_lsn:pg_lsn? flush_lsn:pg_lsn? replay_lsn:pg_lsn? \
+         write_lag:interval? flush_lag:interval? replay_lag:interval? sync_priority:int4? \
+         sync_state:text? reply_time:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_stat_ssl",
         12249,
-        "pid:i? ssl:b? version:t? cipher:t? bits:i? client_dn:t? client_serial:t? \
-         issuer_dn:t?",
+        "pid:int4? ssl:bool? version:text? cipher:text? bits:int4? client_dn:text? \
+         client_serial:numeric? issuer_dn:text?",
     ),
     (
         "pg_catalog",
         "pg_stat_subscription",
         12244,
-        "subid:o? subname:t? pid:i? relid:o? received_lsn:t? last_msg_send_time:z? \
-         last_msg_receipt_time:z? latest_end_lsn:t? latest_end_time:z?",
+        "subid:oid? subname:name? pid:int4? relid:oid? received_lsn:pg_lsn? \
+         last_msg_send_time:timestamptz? last_msg_receipt_time:timestamptz? \
+         latest_end_lsn:pg_lsn? latest_end_time:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_stat_sys_tables",
         12152,
-        "relid:o? schemaname:t? relname:t? seq_scan:l? seq_tup_read:l? idx_scan:l? \
-         idx_tup_fetch:l? n_tup_ins:l? n_tup_upd:l? n_tup_del:l? n_tup_hot_upd:l? \
-         n_live_tup:l? n_dead_tup:l? n_mod_since_analyze:l? n_ins_since_vacuum:l? \
-         last_vacuum:z? last_autovacuum:z? last_analyze:z? last_autoanalyze:z? \
-         vacuum_count:l? autovacuum_count:l? analyze_count:l? autoanalyze_count:l?",
+        "relid:oid? schemaname:name? relname:name? seq_scan:int8? seq_tup_read:int8? \
+         idx_scan:int8? idx_tup_fetch:int8? n_tup_ins:int8? n_tup_upd:int8? n_tup_del:int8? \
+         n_tup_hot_upd:int8? n_live_tup:int8? n_dead_tup:int8? n_mod_since_analyze:int8? \
+         n_ins_since_vacuum:int8? last_vacuum:timestamptz? last_autovacuum:timestamptz? \
+         last_analyze:timestamptz? last_autoanalyze:timestamptz? vacuum_count:int8? \
+         autovacuum_count:int8? analyze_count:int8? autoanalyze_count:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_user_functions",
         12275,
-        "funcid:o? schemaname:t? funcname:t? calls:l? total_time:f? self_time:f?",
+        "funcid:oid? schemaname:name? funcname:name? calls:int8? total_time:float8? \
+         self_time:float8?",
     ),
     (
         "pg_catalog",
         "pg_stat_user_indexes",
         12192,
-        "relid:o? indexrelid:o? schemaname:t? relname:t? indexrelname:t? idx_scan:l? \
-         idx_tup_read:l? idx_tup_fetch:l?",
+        "relid:oid? indexrelid:oid? schemaname:name? relname:name? indexrelname:name? \
+         idx_scan:int8? idx_tup_read:int8? idx_tup_fetch:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_user_tables",
         12161,
-        "relid:o? schemaname:t? relname:t? seq_scan:l? seq_tup_read:l? idx_scan:l? \
-         idx_tup_fetch:l? n_tup_ins:l? n_tup_upd:l? n_tup_del:l? n_tup_hot_upd:l? \
-         n_live_tup:l? n_dead_tup:l? n_mod_since_analyze:l? n_ins_since_vacuum:l? \
-         last_vacuum:z? last_autovacuum:z? last_analyze:z? last_autoanalyze:z? \
-         vacuum_count:l? autovacuum_count:l? analyze_count:l? autoanalyze_count:l?",
+        "relid:oid? schemaname:name? relname:name? seq_scan:int8? seq_tup_read:int8? \
+         idx_scan:int8? idx_tup_fetch:int8? n_tup_ins:int8? n_tup_upd:int8? n_tup_del:int8? \
+         n_tup_hot_upd:int8? n_live_tup:int8? n_dead_tup:int8? n_mod_since_analyze:int8? \
+         n_ins_since_vacuum:int8? last_vacuum:timestamptz? last_autovacuum:timestamptz? \
+         last_analyze:timestamptz? last_autoanalyze:timestamptz? vacuum_count:int8? \
+         autovacuum_count:int8? analyze_count:int8? autoanalyze_count:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_wal",
         12293,
-        "wal_records:l? wal_fpi:l? wal_bytes:t? wal_buffers_full:l? wal_write:l? wal_sync:l? \
-         wal_write_time:f? wal_sync_time:f? stats_reset:z?",
+        "wal_records:int8? wal_fpi:int8? wal_bytes:numeric? wal_buffers_full:int8? \
+         wal_write:int8? wal_sync:int8? wal_write_time:float8? wal_sync_time:float8? \
+         stats_reset:timestamptz?",
     ),
     (
         "pg_catalog",
         "pg_stat_wal_receiver",
         12236,
-        "pid:i? status:t? receive_start_lsn:t? receive_start_tli:i? written_lsn:t? \
-         flushed_lsn:t? received_tli:i? last_msg_send_time:z? last_msg_receipt_time:z? \
-         latest_end_lsn:t? latest_end_time:z? slot_name:t? sender_host:t? sender_port:i? \
-         conninfo:t?",
+        "pid:int4? status:text? receive_start_lsn:pg_lsn? receive_start_tli:int4? \
+         written_lsn:pg_lsn? flushed_lsn:pg_lsn? received_tli:int4? \
+         last_msg_send_time:timestamptz? last_msg_receipt_time:timestamptz? \
+         latest_end_lsn:pg_lsn? latest_end_time:timestamptz? slot_name:text? sender_host:text? \
+         sender_port:int4? conninfo:text?",
     ),
     (
         "pg_catalog",
         "pg_stat_xact_all_tables",
         12147,
-        "relid:o? schemaname:t? relname:t? seq_scan:l? seq_tup_read:l? idx_scan:l? \
-         idx_tup_fetch:l? n_tup_ins:l? n_tup_upd:l? n_tup_del:l? n_tup_hot_upd:l?",
+        "relid:oid? schemaname:name? relname:name? seq_scan:int8? seq_tup_read:int8? \
+         idx_scan:int8? idx_tup_fetch:int8? n_tup_ins:int8? n_tup_upd:int8? n_tup_del:int8? \
+         n_tup_hot_upd:int8?",
     ),
     (
         "pg_catalog",
         "pg_stat_xact_user_tables",
         12166,
-        "relid:o? schemaname:t? relname:t? seq_scan:l? seq_tup_read:l? idx_scan:l? \
-         idx_tup_fetch:l? n_tup_ins:l? n_tup_upd:l? n_tup_del:l? n_tup_hot_upd:l?",
+        "relid:oid? schemaname:name? relname:name? seq_scan:int8? seq_tup_read:int8? \
+         idx_scan:int8? idx_tup_fetch:int8? n_tup_ins:int8? n_tup_upd:int8? n_tup_del:int8? \
+         n_tup_hot_upd:int8?",
     ),
     (
         "pg_catalog",
         "pg_statio_all_indexes",
         12196,
-        "relid:o? indexrelid:o? schemaname:t? relname:t? indexrelname:t? idx_blks_read:l? \
-         idx_blks_hit:l?",
+        "relid:oid? indexrelid:oid? schemaname:name? relname:name? indexrelname:name? \
+         idx_blks_read:int8? idx_blks_hit:int8?",
     ),
     (
         "pg_catalog",
         "pg_statio_all_sequences",
         12209,
-        "relid:o? schemaname:t? relname:t? blks_read:l? blks_hit:l?",
+        "relid:oid? schemaname:name? relname:name? blks_read:int8? blks_hit:int8?",
     ),
     (
         "pg_catalog",
         "pg_statio_all_tables",
         12170,
-        "relid:o? schemaname:t? relname:t? heap_blks_read:l? heap_blks_hit:l? \
-         idx_blks_read:l? idx_blks_hit:l? toast_blks_read:l? toast_blks_hit:l? \
-         tidx_blks_read:l? tidx_blks_hit:l?",
+        "relid:oid? schemaname:name? relname:name? heap_blks_read:int8? heap_blks_hit:int8? \
+         idx_blks_read:int8? idx_blks_hit:int8? toast_blks_read:int8? toast_blks_hit:int8? \
+         tidx_blks_read:int8? tidx_blks_hit:int8?",
     ),
     (
         "pg_catalog",
         "pg_statio_user_indexes",
         12205,
-        "relid:o? indexrelid:o? schemaname:t? relname:t? indexrelname:t? idx_blks_read:l? \
-         idx_blks_hit:l?",
+        "relid:oid? indexrelid:oid? schemaname:name? relname:name? indexrelname:name? \
+         idx_blks_read:int8? idx_blks_hit:int8?",
     ),
     (
         "pg_catalog",
         "pg_statio_user_sequences",
         12218,
-        "relid:o? schemaname:t? relname:t? blks_read:l? blks_hit:l?",
+        "relid:oid? schemaname:name? relname:name? blks_read:int8? blks_hit:int8?",
     ),
     (
         "pg_catalog",
         "pg_statio_user_tables",
         12179,
-        "relid:o? schemaname:t? relname:t? heap_blks_read:l? heap_blks_hit:l? \
-         idx_blks_read:l? idx_blks_hit:l? toast_blks_read:l? toast_blks_hit:l? \
-         tidx_blks_read:l? tidx_blks_hit:l?",
+        "relid:oid? schemaname:name? relname:name? heap_blks_read:int8? heap_blks_hit:int8? \
+         idx_blks_read:int8? idx_blks_hit:int8? toast_blks_read:int8? toast_blks_hit:int8? \
+         tidx_blks_read:int8? tidx_blks_hit:int8?",
     ),
     (
         "pg_catalog",
         "pg_statistic",
         2619,
-        "starelid:o staattnum:s stainherit:b stanullfrac:f stawidth:i stadistinct:f \
-         stakind1:s stakind2:s stakind3:s stakind4:s stakind5:s staop1:o staop2:o staop3:o \
-         staop4:o staop5:o stacoll1:o stacoll2:o stacoll3:o stacoll4:o stacoll5:o \
-         stanumbers1:t? stanumbers2:t? stanumbers3:t? stanumbers4:t? stanumbers5:t? \
-         stavalues1:t? stavalues2:t? stavalues3:t? stavalues4:t? stavalues5:t?",
+        "starelid:oid staattnum:int2 stainherit:bool stanullfrac:float4 stawidth:int4 \
+         stadistinct:float4 stakind1:int2 stakind2:int2 stakind3:int2 stakind4:int2 \
+         stakind5:int2 staop1:oid staop2:oid staop3:oid staop4:oid staop5:oid stacoll1:oid \
+         stacoll2:oid stacoll3:oid stacoll4:oid stacoll5:oid stanumbers1:_float4? \
+         stanumbers2:_float4? stanumbers3:_float4? stanumbers4:_float4? stanumbers5:_float4? \
+         stavalues1:anyarray? stavalues2:anyarray? stavalues3:anyarray? stavalues4:anyarray? \
+         stavalues5:anyarray?",
     ),
     (
         "pg_catalog",
         "pg_statistic_ext_data",
         3429,
-        "stxoid:o stxdinherit:b stxdndistinct:t? stxddependencies:t? stxdmcv:t? stxdexpr:t?",
+        "stxoid:oid stxdinherit:bool stxdndistinct:pg_ndistinct? \
+         stxddependencies:pg_dependencies? stxdmcv:pg_mcv_list? stxdexpr:text?",
     ),
     (
         "pg_catalog",
         "pg_stats",
         12054,
-        "schemaname:t? tablename:t? attname:t? inherited:b? null_frac:f? avg_width:i? \
-         n_distinct:f? most_common_vals:t? most_common_freqs:t? histogram_bounds:t? \
-         correlation:f? most_common_elems:t? most_common_elem_freqs:t? \
-         elem_count_histogram:t?",
+        "schemaname:name? tablename:name? attname:name? inherited:bool? null_frac:float4? \
+         avg_width:int4? n_distinct:float4? most_common_vals:anyarray? \
+         most_common_freqs:_float4? histogram_bounds:anyarray? correlation:float4? \
+         most_common_elems:anyarray? most_common_elem_freqs:_float4? \
+         elem_count_histogram:_float4?",
     ),
     (
         "pg_catalog",
         "pg_stats_ext",
         12058,
-        "schemaname:t? tablename:t? statistics_schemaname:t? statistics_name:t? \
-         statistics_owner:t? attnames:T? exprs:T? kinds:t? inherited:b? n_distinct:t? \
-         dependencies:t? most_common_vals:T? most_common_val_nulls:t? most_common_freqs:t? \
-         most_common_base_freqs:t?",
+        "schemaname:name? tablename:name? statistics_schemaname:name? statistics_name:name? \
+         statistics_owner:name? attnames:_name? exprs:_text? kinds:_char? inherited:bool? \
+         n_distinct:pg_ndistinct? dependencies:pg_dependencies? most_common_vals:_text? \
+         most_common_val_nulls:_bool? most_common_freqs:_float8? \
+         most_common_base_freqs:_float8?",
     ),
-    ("pg_catalog", "pg_subscription_rel", 6102, "srsubid:o srrelid:o srsubstate:t srsublsn:t?"),
-    ("pg_catalog", "pg_ts_config_map", 3603, "mapcfg:o maptokentype:i mapseqno:i mapdict:o"),
-    ("pg_catalog", "pg_user_mapping", 1418, "oid:o umuser:o umserver:o umoptions:T?"),
+    (
+        "pg_catalog",
+        "pg_subscription_rel",
+        6102,
+        "srsubid:oid srrelid:oid srsubstate:char srsublsn:pg_lsn?",
+    ),
+    (
+        "pg_catalog",
+        "pg_ts_config_map",
+        3603,
+        "mapcfg:oid maptokentype:int4 mapseqno:int4 mapdict:oid",
+    ),
+    ("pg_catalog", "pg_user_mapping", 1418, "oid:oid umuser:oid umserver:oid umoptions:_text?"),
     (
         "meridian",
         "clock",
         13201,
-        "node:i state:t? source:t? earliest:z? latest:z? uncertainty_ns:l? ahead_ns:l? round_trip_ns:l?",
+        "node:int4 state:text? source:text? earliest:timestamptz? latest:timestamptz? \
+         uncertainty_ns:int8? ahead_ns:int8? round_trip_ns:int8?",
     ),
     (
         "meridian",
         "shards",
         13202,
-        "shard:i leader:i? table_name:t? start_key:t end_key:t? voters:t learners:t witnesses:t",
+        "shard:int4 leader:int4? table_name:text? start_key:text end_key:text? voters:text \
+         learners:text witnesses:text",
     ),
     (
         "information_schema",
         "check_constraints",
         13270,
-        "constraint_catalog:t? constraint_schema:t? constraint_name:t? check_clause:t?",
+        "constraint_catalog:name? constraint_schema:name? constraint_name:name? \
+         check_clause:varchar?",
     ),
     (
         "information_schema",
         "columns",
         13295,
-        "table_catalog:t? table_schema:t? table_name:t? column_name:t? ordinal_position:i? column_default:t? \
-         is_nullable:t? data_type:t? character_maximum_length:i? character_octet_length:i? numeric_precision:i? \
-         numeric_precision_radix:i? numeric_scale:i? datetime_precision:i? interval_type:t? interval_precision:i? \
-         character_set_catalog:t? character_set_schema:t? character_set_name:t? collation_catalog:t? \
-         collation_schema:t? collation_name:t? domain_catalog:t? domain_schema:t? domain_name:t? udt_catalog:t? \
-         udt_schema:t? udt_name:t? scope_catalog:t? scope_schema:t? scope_name:t? maximum_cardinality:i? \
-         dtd_identifier:t? is_self_referencing:t? is_identity:t? identity_generation:t? identity_start:t? \
-         identity_increment:t? identity_maximum:t? identity_minimum:t? identity_cycle:t? is_generated:t? \
-         generation_expression:t? is_updatable:t?",
+        "table_catalog:name? table_schema:name? table_name:name? column_name:name? \
+         ordinal_position:int4? column_default:varchar? is_nullable:varchar? data_type:varchar? \
+         character_maximum_length:int4? character_octet_length:int4? numeric_precision:int4? \
+         numeric_precision_radix:int4? numeric_scale:int4? datetime_precision:int4? \
+         interval_type:varchar? interval_precision:int4? character_set_catalog:name? \
+         character_set_schema:name? character_set_name:name? collation_catalog:name? \
+         collation_schema:name? collation_name:name? domain_catalog:name? domain_schema:name? \
+         domain_name:name? udt_catalog:name? udt_schema:name? udt_name:name? \
+         scope_catalog:name? scope_schema:name? scope_name:name? maximum_cardinality:int4? \
+         dtd_identifier:name? is_self_referencing:varchar? is_identity:varchar? \
+         identity_generation:varchar? identity_start:varchar? identity_increment:varchar? \
+         identity_maximum:varchar? identity_minimum:varchar? identity_cycle:varchar? \
+         is_generated:varchar? generation_expression:varchar? is_updatable:varchar?",
     ),
     (
         "information_schema",
         "constraint_column_usage",
         13300,
-        "table_catalog:t? table_schema:t? table_name:t? column_name:t? constraint_catalog:t? constraint_schema:t? \
-         constraint_name:t?",
+        "table_catalog:name? table_schema:name? table_name:name? column_name:name? \
+         constraint_catalog:name? constraint_schema:name? constraint_name:name?",
     ),
     (
         "information_schema",
         "key_column_usage",
         13329,
-        "constraint_catalog:t? constraint_schema:t? constraint_name:t? table_catalog:t? table_schema:t? table_name:t? \
-         column_name:t? ordinal_position:i? position_in_unique_constraint:i?",
+        "constraint_catalog:name? constraint_schema:name? constraint_name:name? \
+         table_catalog:name? table_schema:name? table_name:name? column_name:name? \
+         ordinal_position:int4? position_in_unique_constraint:int4?",
     ),
     (
         "information_schema",
         "referential_constraints",
         13339,
-        "constraint_catalog:t? constraint_schema:t? constraint_name:t? unique_constraint_catalog:t? \
-         unique_constraint_schema:t? unique_constraint_name:t? match_option:t? update_rule:t? delete_rule:t?",
+        "constraint_catalog:name? constraint_schema:name? constraint_name:name? \
+         unique_constraint_catalog:name? unique_constraint_schema:name? \
+         unique_constraint_name:name? match_option:varchar? update_rule:varchar? \
+         delete_rule:varchar?",
     ),
     (
         "information_schema",
         "routines",
         13377,
-        "specific_catalog:t? specific_schema:t? specific_name:t? routine_catalog:t? routine_schema:t? routine_name:t? \
-         routine_type:t? module_catalog:t? module_schema:t? module_name:t? udt_catalog:t? udt_schema:t? udt_name:t? \
-         data_type:t? character_maximum_length:i? character_octet_length:i? character_set_catalog:t? \
-         character_set_schema:t? character_set_name:t? collation_catalog:t? collation_schema:t? collation_name:t? \
-         numeric_precision:i? numeric_precision_radix:i? numeric_scale:i? datetime_precision:i? interval_type:t? \
-         interval_precision:i? type_udt_catalog:t? type_udt_schema:t? type_udt_name:t? scope_catalog:t? scope_schema:t? \
-         scope_name:t? maximum_cardinality:i? dtd_identifier:t? routine_body:t? routine_definition:t? external_name:t? \
-         external_language:t? parameter_style:t? is_deterministic:t? sql_data_access:t? is_null_call:t? sql_path:t? \
-         schema_level_routine:t? max_dynamic_result_sets:i? is_user_defined_cast:t? is_implicitly_invocable:t? \
-         security_type:t? to_sql_specific_catalog:t? to_sql_specific_schema:t? to_sql_specific_name:t? as_locator:t? \
-         created:z? last_altered:z? new_savepoint_level:t? is_udt_dependent:t? result_cast_from_data_type:t? \
-         result_cast_as_locator:t? result_cast_char_max_length:i? result_cast_char_octet_length:i? \
-         result_cast_char_set_catalog:t? result_cast_char_set_schema:t? result_cast_char_set_name:t? \
-         result_cast_collation_catalog:t? result_cast_collation_schema:t? result_cast_collation_name:t? \
-         result_cast_numeric_precision:i? result_cast_numeric_precision_radix:i? result_cast_numeric_scale:i? \
-         result_cast_datetime_precision:i? result_cast_interval_type:t? result_cast_interval_precision:i? \
-         result_cast_type_udt_catalog:t? result_cast_type_udt_schema:t? result_cast_type_udt_name:t? \
-         result_cast_scope_catalog:t? result_cast_scope_schema:t? result_cast_scope_name:t? \
-         result_cast_maximum_cardinality:i? result_cast_dtd_identifier:t?",
+        "specific_catalog:name? specific_schema:name? specific_name:name? routine_catalog:name? \
+         routine_schema:name? routine_name:name? routine_type:varchar? module_catalog:name? \
+         module_schema:name? module_name:name? udt_catalog:name? udt_schema:name? \
+         udt_name:name? data_type:varchar? character_maximum_length:int4? \
+         character_octet_length:int4? character_set_catalog:name? character_set_schema:name? \
+         character_set_name:name? collation_catalog:name? collation_schema:name? \
+         collation_name:name? numeric_precision:int4? numeric_precision_radix:int4? \
+         numeric_scale:int4? datetime_precision:int4? interval_type:varchar? \
+         interval_precision:int4? type_udt_catalog:name? type_udt_schema:name? \
+         type_udt_name:name? scope_catalog:name? scope_schema:name? scope_name:name? \
+         maximum_cardinality:int4? dtd_identifier:name? routine_body:varchar? \
+         routine_definition:varchar? external_name:varchar? external_language:varchar? \
+         parameter_style:varchar? is_deterministic:varchar? sql_data_access:varchar? \
+         is_null_call:varchar? sql_path:varchar? schema_level_routine:varchar? \
+         max_dynamic_result_sets:int4? is_user_defined_cast:varchar? \
+         is_implicitly_invocable:varchar? security_type:varchar? to_sql_specific_catalog:name? \
+         to_sql_specific_schema:name? to_sql_specific_name:name? as_locator:varchar? \
+         created:timestamptz? last_altered:timestamptz? new_savepoint_level:varchar? \
+         is_udt_dependent:varchar? result_cast_from_data_type:varchar? \
+         result_cast_as_locator:varchar? result_cast_char_max_length:int4? \
+         result_cast_char_octet_length:int4? result_cast_char_set_catalog:name? \
+         result_cast_char_set_schema:name? result_cast_char_set_name:name? \
+         result_cast_collation_catalog:name? result_cast_collation_schema:name? \
+         result_cast_collation_name:name? result_cast_numeric_precision:int4? \
+         result_cast_numeric_precision_radix:int4? result_cast_numeric_scale:int4? \
+         result_cast_datetime_precision:int4? result_cast_interval_type:varchar? \
+         result_cast_interval_precision:int4? result_cast_type_udt_catalog:name? \
+         result_cast_type_udt_schema:name? result_cast_type_udt_name:name? \
+         result_cast_scope_catalog:name? result_cast_scope_schema:name? \
+         result_cast_scope_name:name? result_cast_maximum_cardinality:int4? \
+         result_cast_dtd_identifier:name?",
     ),
     (
         "information_schema",
         "schemata",
         13382,
-        "catalog_name:t? schema_name:t? schema_owner:t? default_character_set_catalog:t? \
-         default_character_set_schema:t? default_character_set_name:t? sql_path:t?",
+        "catalog_name:name? schema_name:name? schema_owner:name? \
+         default_character_set_catalog:name? default_character_set_schema:name? \
+         default_character_set_name:name? sql_path:varchar?",
     ),
     (
         "information_schema",
         "sequences",
         13386,
-        "sequence_catalog:t? sequence_schema:t? sequence_name:t? data_type:t? numeric_precision:i? \
-         numeric_precision_radix:i? numeric_scale:i? start_value:t? minimum_value:t? maximum_value:t? increment:t? \
-         cycle_option:t?",
+        "sequence_catalog:name? sequence_schema:name? sequence_name:name? data_type:varchar? \
+         numeric_precision:int4? numeric_precision_radix:int4? numeric_scale:int4? \
+         start_value:varchar? minimum_value:varchar? maximum_value:varchar? increment:varchar? \
+         cycle_option:varchar?",
     ),
     (
         "information_schema",
         "table_constraints",
         13411,
-        "constraint_catalog:t? constraint_schema:t? constraint_name:t? table_catalog:t? table_schema:t? table_name:t? \
-         constraint_type:t? is_deferrable:t? initially_deferred:t? enforced:t? nulls_distinct:t?",
+        "constraint_catalog:name? constraint_schema:name? constraint_name:name? \
+         table_catalog:name? table_schema:name? table_name:name? constraint_type:varchar? \
+         is_deferrable:varchar? initially_deferred:varchar? enforced:varchar? \
+         nulls_distinct:varchar?",
     ),
     (
         "information_schema",
         "tables",
         13425,
-        "table_catalog:t? table_schema:t? table_name:t? table_type:t? self_referencing_column_name:t? \
-         reference_generation:t? user_defined_type_catalog:t? user_defined_type_schema:t? user_defined_type_name:t? \
-         is_insertable_into:t? is_typed:t? commit_action:t?",
+        "table_catalog:name? table_schema:name? table_name:name? table_type:varchar? \
+         self_referencing_column_name:name? reference_generation:varchar? \
+         user_defined_type_catalog:name? user_defined_type_schema:name? \
+         user_defined_type_name:name? is_insertable_into:varchar? is_typed:varchar? \
+         commit_action:varchar?",
     ),
     (
         "information_schema",
         "triggers",
         13440,
-        "trigger_catalog:t? trigger_schema:t? trigger_name:t? event_manipulation:t? event_object_catalog:t? \
-         event_object_schema:t? event_object_table:t? action_order:i? action_condition:t? action_statement:t? \
-         action_orientation:t? action_timing:t? action_reference_old_table:t? action_reference_new_table:t? \
-         action_reference_old_row:t? action_reference_new_row:t? created:z?",
+        "trigger_catalog:name? trigger_schema:name? trigger_name:name? \
+         event_manipulation:varchar? event_object_catalog:name? event_object_schema:name? \
+         event_object_table:name? action_order:int4? action_condition:varchar? \
+         action_statement:varchar? action_orientation:varchar? action_timing:varchar? \
+         action_reference_old_table:name? action_reference_new_table:name? \
+         action_reference_old_row:name? action_reference_new_row:name? created:timestamptz?",
     ),
     (
         "information_schema",
         "views",
         13483,
-        "table_catalog:t? table_schema:t? table_name:t? view_definition:t? check_option:t? is_updatable:t? \
-         is_insertable_into:t? is_trigger_updatable:t? is_trigger_deletable:t? is_trigger_insertable_into:t?",
+        "table_catalog:name? table_schema:name? table_name:name? view_definition:varchar? \
+         check_option:varchar? is_updatable:varchar? is_insertable_into:varchar? \
+         is_trigger_updatable:varchar? is_trigger_deletable:varchar? \
+         is_trigger_insertable_into:varchar?",
     ),
     (
         "information_schema",
         "administrable_role_authorizations",
         13241,
-        "grantee:t? role_name:t? is_grantable:t?",
+        "grantee:name? role_name:name? is_grantable:varchar?",
     ),
-    ("information_schema", "applicable_roles", 13236, "grantee:t? role_name:t? is_grantable:t?"),
+    (
+        "information_schema",
+        "applicable_roles",
+        13236,
+        "grantee:name? role_name:name? is_grantable:varchar?",
+    ),
     (
         "information_schema",
         "attributes",
         13245,
-        "udt_catalog:t? udt_schema:t? udt_name:t? attribute_name:t? ordinal_position:i? \
-         attribute_default:t? is_nullable:t? data_type:t? character_maximum_length:i? \
-         character_octet_length:i? character_set_catalog:t? character_set_schema:t? \
-         character_set_name:t? collation_catalog:t? collation_schema:t? collation_name:t? \
-         numeric_precision:i? numeric_precision_radix:i? numeric_scale:i? \
-         datetime_precision:i? interval_type:t? interval_precision:i? \
-         attribute_udt_catalog:t? attribute_udt_schema:t? attribute_udt_name:t? \
-         scope_catalog:t? scope_schema:t? scope_name:t? maximum_cardinality:i? \
-         dtd_identifier:t? is_derived_reference_attribute:t?",
+        "udt_catalog:name? udt_schema:name? udt_name:name? attribute_name:name? \
+         ordinal_position:int4? attribute_default:varchar? is_nullable:varchar? \
+         data_type:varchar? character_maximum_length:int4? character_octet_length:int4? \
+         character_set_catalog:name? character_set_schema:name? character_set_name:name? \
+         collation_catalog:name? collation_schema:name? collation_name:name? \
+         numeric_precision:int4? numeric_precision_radix:int4? numeric_scale:int4? \
+         datetime_precision:int4? interval_type:varchar? interval_precision:int4? \
+         attribute_udt_catalog:name? attribute_udt_schema:name? attribute_udt_name:name? \
+         scope_catalog:name? scope_schema:name? scope_name:name? maximum_cardinality:int4? \
+         dtd_identifier:name? is_derived_reference_attribute:varchar?",
     ),
     (
         "information_schema",
         "character_sets",
         13250,
-        "character_set_catalog:t? character_set_schema:t? character_set_name:t? \
-         character_repertoire:t? form_of_use:t? default_collate_catalog:t? \
-         default_collate_schema:t? default_collate_name:t?",
+        "character_set_catalog:name? character_set_schema:name? character_set_name:name? \
+         character_repertoire:name? form_of_use:name? default_collate_catalog:name? \
+         default_collate_schema:name? default_collate_name:name?",
     ),
     (
         "information_schema",
         "check_constraint_routine_usage",
         13255,
-        "constraint_catalog:t? constraint_schema:t? constraint_name:t? specific_catalog:t? \
-         specific_schema:t? specific_name:t?",
+        "constraint_catalog:name? constraint_schema:name? constraint_name:name? \
+         specific_catalog:name? specific_schema:name? specific_name:name?",
     ),
     (
         "information_schema",
         "collations",
         13265,
-        "collation_catalog:t? collation_schema:t? collation_name:t? pad_attribute:t?",
+        "collation_catalog:name? collation_schema:name? collation_name:name? \
+         pad_attribute:varchar?",
     ),
     (
         "information_schema",
         "column_privileges",
         13285,
-        "grantor:t? grantee:t? table_catalog:t? table_schema:t? table_name:t? column_name:t? \
-         privilege_type:t? is_grantable:t?",
+        "grantor:name? grantee:name? table_catalog:name? table_schema:name? table_name:name? \
+         column_name:name? privilege_type:varchar? is_grantable:varchar?",
     ),
     (
         "information_schema",
         "column_udt_usage",
         13290,
-        "udt_catalog:t? udt_schema:t? udt_name:t? table_catalog:t? table_schema:t? \
-         table_name:t? column_name:t?",
+        "udt_catalog:name? udt_schema:name? udt_name:name? table_catalog:name? \
+         table_schema:name? table_name:name? column_name:name?",
     ),
     (
         "information_schema",
         "constraint_table_usage",
         13305,
-        "table_catalog:t? table_schema:t? table_name:t? constraint_catalog:t? \
-         constraint_schema:t? constraint_name:t?",
+        "table_catalog:name? table_schema:name? table_name:name? constraint_catalog:name? \
+         constraint_schema:name? constraint_name:name?",
     ),
     (
         "information_schema",
         "domain_constraints",
         13310,
-        "constraint_catalog:t? constraint_schema:t? constraint_name:t? domain_catalog:t? \
-         domain_schema:t? domain_name:t? is_deferrable:t? initially_deferred:t?",
+        "constraint_catalog:name? constraint_schema:name? constraint_name:name? \
+         domain_catalog:name? domain_schema:name? domain_name:name? is_deferrable:varchar? \
+         initially_deferred:varchar?",
     ),
     (
         "information_schema",
         "domain_udt_usage",
         13315,
-        "udt_catalog:t? udt_schema:t? udt_name:t? domain_catalog:t? domain_schema:t? \
-         domain_name:t?",
+        "udt_catalog:name? udt_schema:name? udt_name:name? domain_catalog:name? \
+         domain_schema:name? domain_name:name?",
     ),
     (
         "information_schema",
         "domains",
         13320,
-        "domain_catalog:t? domain_schema:t? domain_name:t? data_type:t? \
-         character_maximum_length:i? character_octet_length:i? character_set_catalog:t? \
-         character_set_schema:t? character_set_name:t? collation_catalog:t? \
-         collation_schema:t? collation_name:t? numeric_precision:i? \
-         numeric_precision_radix:i? numeric_scale:i? datetime_precision:i? interval_type:t? \
-         interval_precision:i? domain_default:t? udt_catalog:t? udt_schema:t? udt_name:t? \
-         scope_catalog:t? scope_schema:t? scope_name:t? maximum_cardinality:i? \
-         dtd_identifier:t?",
+        "domain_catalog:name? domain_schema:name? domain_name:name? data_type:varchar? \
+         character_maximum_length:int4? character_octet_length:int4? \
+         character_set_catalog:name? character_set_schema:name? character_set_name:name? \
+         collation_catalog:name? collation_schema:name? collation_name:name? \
+         numeric_precision:int4? numeric_precision_radix:int4? numeric_scale:int4? \
+         datetime_precision:int4? interval_type:varchar? interval_precision:int4? \
+         domain_default:varchar? udt_catalog:name? udt_schema:name? udt_name:name? \
+         scope_catalog:name? scope_schema:name? scope_name:name? maximum_cardinality:int4? \
+         dtd_identifier:name?",
     ),
     (
         "information_schema",
         "element_types",
         13493,
-        "object_catalog:t? object_schema:t? object_name:t? object_type:t? \
-         collection_type_identifier:t? data_type:t? character_maximum_length:i? \
-         character_octet_length:i? character_set_catalog:t? character_set_schema:t? \
-         character_set_name:t? collation_catalog:t? collation_schema:t? collation_name:t? \
-         numeric_precision:i? numeric_precision_radix:i? numeric_scale:i? \
-         datetime_precision:i? interval_type:t? interval_precision:i? domain_default:t? \
-         udt_catalog:t? udt_schema:t? udt_name:t? scope_catalog:t? scope_schema:t? \
-         scope_name:t? maximum_cardinality:i? dtd_identifier:t?",
+        "object_catalog:name? object_schema:name? object_name:name? object_type:varchar? \
+         collection_type_identifier:name? data_type:varchar? character_maximum_length:int4? \
+         character_octet_length:int4? character_set_catalog:name? character_set_schema:name? \
+         character_set_name:name? collation_catalog:name? collation_schema:name? \
+         collation_name:name? numeric_precision:int4? numeric_precision_radix:int4? \
+         numeric_scale:int4? datetime_precision:int4? interval_type:varchar? \
+         interval_precision:int4? domain_default:varchar? udt_catalog:name? udt_schema:name? \
+         udt_name:name? scope_catalog:name? scope_schema:name? scope_name:name? \
+         maximum_cardinality:int4? dtd_identifier:name?",
     ),
-    ("information_schema", "enabled_roles", 13325, "role_name:t?"),
+    ("information_schema", "enabled_roles", 13325, "role_name:name?"),
     (
         "information_schema",
         "foreign_servers",
         13528,
-        "foreign_server_catalog:t? foreign_server_name:t? foreign_data_wrapper_catalog:t? \
-         foreign_data_wrapper_name:t? foreign_server_type:t? foreign_server_version:t? \
-         authorization_identifier:t?",
+        "foreign_server_catalog:name? foreign_server_name:name? \
+         foreign_data_wrapper_catalog:name? foreign_data_wrapper_name:name? \
+         foreign_server_type:varchar? foreign_server_version:varchar? \
+         authorization_identifier:name?",
     ),
     (
         "information_schema",
         "foreign_tables",
         13541,
-        "foreign_table_catalog:t? foreign_table_schema:t? foreign_table_name:t? \
-         foreign_server_catalog:t? foreign_server_name:t?",
+        "foreign_table_catalog:name? foreign_table_schema:name? foreign_table_name:name? \
+         foreign_server_catalog:name? foreign_server_name:name?",
     ),
-    ("information_schema", "information_schema_catalog_name", 13227, "catalog_name:t?"),
+    ("information_schema", "information_schema_catalog_name", 13227, "catalog_name:name?"),
     (
         "information_schema",
         "parameters",
         13334,
-        "specific_catalog:t? specific_schema:t? specific_name:t? ordinal_position:i? \
-         parameter_mode:t? is_result:t? as_locator:t? parameter_name:t? data_type:t? \
-         character_maximum_length:i? character_octet_length:i? character_set_catalog:t? \
-         character_set_schema:t? character_set_name:t? collation_catalog:t? \
-         collation_schema:t? collation_name:t? numeric_precision:i? \
-         numeric_precision_radix:i? numeric_scale:i? datetime_precision:i? interval_type:t? \
-         interval_precision:i? udt_catalog:t? udt_schema:t? udt_name:t? scope_catalog:t? \
-         scope_schema:t? scope_name:t? maximum_cardinality:i? dtd_identifier:t? \
-         parameter_default:t?",
+        "specific_catalog:name? specific_schema:name? specific_name:name? \
+         ordinal_position:int4? parameter_mode:varchar? is_result:varchar? as_locator:varchar? \
+         parameter_name:name? data_type:varchar? character_maximum_length:int4? \
+         character_octet_length:int4? character_set_catalog:name? character_set_schema:name? \
+         character_set_name:name? collation_catalog:name? collation_schema:name? \
+         collation_name:name? numeric_precision:int4? numeric_precision_radix:int4? \
+         numeric_scale:int4? datetime_precision:int4? interval_type:varchar? \
+         interval_precision:int4? udt_catalog:name? udt_schema:name? udt_name:name? \
+         scope_catalog:name? scope_schema:name? scope_name:name? maximum_cardinality:int4? \
+         dtd_identifier:name? parameter_default:varchar?",
     ),
     (
         "information_schema",
         "role_column_grants",
         13344,
-        "grantor:t? grantee:t? table_catalog:t? table_schema:t? table_name:t? column_name:t? \
-         privilege_type:t? is_grantable:t?",
+        "grantor:name? grantee:name? table_catalog:name? table_schema:name? table_name:name? \
+         column_name:name? privilege_type:varchar? is_grantable:varchar?",
     ),
     (
         "information_schema",
         "role_routine_grants",
         13358,
-        "grantor:t? grantee:t? specific_catalog:t? specific_schema:t? specific_name:t? \
-         routine_catalog:t? routine_schema:t? routine_name:t? privilege_type:t? \
-         is_grantable:t?",
+        "grantor:name? grantee:name? specific_catalog:name? specific_schema:name? \
+         specific_name:name? routine_catalog:name? routine_schema:name? routine_name:name? \
+         privilege_type:varchar? is_grantable:varchar?",
     ),
     (
         "information_schema",
         "role_table_grants",
         13421,
-        "grantor:t? grantee:t? table_catalog:t? table_schema:t? table_name:t? \
-         privilege_type:t? is_grantable:t? with_hierarchy:t?",
+        "grantor:name? grantee:name? table_catalog:name? table_schema:name? table_name:name? \
+         privilege_type:varchar? is_grantable:varchar? with_hierarchy:varchar?",
     ),
     (
         "information_schema",
         "role_usage_grants",
         13459,
-        "grantor:t? grantee:t? object_catalog:t? object_schema:t? object_name:t? \
-         object_type:t? privilege_type:t? is_grantable:t?",
+        "grantor:name? grantee:name? object_catalog:name? object_schema:name? object_name:name? \
+         object_type:varchar? privilege_type:varchar? is_grantable:varchar?",
     ),
     (
         "information_schema",
         "routine_privileges",
         13353,
-        "grantor:t? grantee:t? specific_catalog:t? specific_schema:t? specific_name:t? \
-         routine_catalog:t? routine_schema:t? routine_name:t? privilege_type:t? \
-         is_grantable:t?",
+        "grantor:name? grantee:name? specific_catalog:name? specific_schema:name? \
+         specific_name:name? routine_catalog:name? routine_schema:name? routine_name:name? \
+         privilege_type:varchar? is_grantable:varchar?",
     ),
     (
         "information_schema",
         "table_privileges",
         13416,
-        "grantor:t? grantee:t? table_catalog:t? table_schema:t? table_name:t? \
-         privilege_type:t? is_grantable:t? with_hierarchy:t?",
+        "grantor:name? grantee:name? table_catalog:name? table_schema:name? table_name:name? \
+         privilege_type:varchar? is_grantable:varchar? with_hierarchy:varchar?",
     ),
     (
         "information_schema",
         "triggered_update_columns",
         13435,
-        "trigger_catalog:t? trigger_schema:t? trigger_name:t? event_object_catalog:t? \
-         event_object_schema:t? event_object_table:t? event_object_column:t?",
+        "trigger_catalog:name? trigger_schema:name? trigger_name:name? \
+         event_object_catalog:name? event_object_schema:name? event_object_table:name? \
+         event_object_column:name?",
     ),
     (
         "information_schema",
         "udt_privileges",
         13445,
-        "grantor:t? grantee:t? udt_catalog:t? udt_schema:t? udt_name:t? privilege_type:t? \
-         is_grantable:t?",
+        "grantor:name? grantee:name? udt_catalog:name? udt_schema:name? udt_name:name? \
+         privilege_type:varchar? is_grantable:varchar?",
     ),
     (
         "information_schema",
         "usage_privileges",
         13454,
-        "grantor:t? grantee:t? object_catalog:t? object_schema:t? object_name:t? \
-         object_type:t? privilege_type:t? is_grantable:t?",
+        "grantor:name? grantee:name? object_catalog:name? object_schema:name? object_name:name? \
+         object_type:varchar? privilege_type:varchar? is_grantable:varchar?",
     ),
     (
         "information_schema",
         "user_defined_types",
         13463,
-        "user_defined_type_catalog:t? user_defined_type_schema:t? user_defined_type_name:t? \
-         user_defined_type_category:t? is_instantiable:t? is_final:t? ordering_form:t? \
-         ordering_category:t? ordering_routine_catalog:t? ordering_routine_schema:t? \
-         ordering_routine_name:t? reference_type:t? data_type:t? character_maximum_length:i? \
-         character_octet_length:i? character_set_catalog:t? character_set_schema:t? \
-         character_set_name:t? collation_catalog:t? collation_schema:t? collation_name:t? \
-         numeric_precision:i? numeric_precision_radix:i? numeric_scale:i? \
-         datetime_precision:i? interval_type:t? interval_precision:i? \
-         source_dtd_identifier:t? ref_dtd_identifier:t?",
+        "user_defined_type_catalog:name? user_defined_type_schema:name? \
+         user_defined_type_name:name? user_defined_type_category:varchar? \
+         is_instantiable:varchar? is_final:varchar? ordering_form:varchar? \
+         ordering_category:varchar? ordering_routine_catalog:name? \
+         ordering_routine_schema:name? ordering_routine_name:name? reference_type:varchar? \
+         data_type:varchar? character_maximum_length:int4? character_octet_length:int4? \
+         character_set_catalog:name? character_set_schema:name? character_set_name:name? \
+         collation_catalog:name? collation_schema:name? collation_name:name? \
+         numeric_precision:int4? numeric_precision_radix:int4? numeric_scale:int4? \
+         datetime_precision:int4? interval_type:varchar? interval_precision:int4? \
+         source_dtd_identifier:name? ref_dtd_identifier:name?",
     ),
     (
         "information_schema",
         "view_column_usage",
         13468,
-        "view_catalog:t? view_schema:t? view_name:t? table_catalog:t? table_schema:t? \
-         table_name:t? column_name:t?",
+        "view_catalog:name? view_schema:name? view_name:name? table_catalog:name? \
+         table_schema:name? table_name:name? column_name:name?",
     ),
     (
         "information_schema",
         "view_table_usage",
         13478,
-        "view_catalog:t? view_schema:t? view_name:t? table_catalog:t? table_schema:t? \
-         table_name:t?",
+        "view_catalog:name? view_schema:name? view_name:name? table_catalog:name? \
+         table_schema:name? table_name:name?",
     ),
 ];

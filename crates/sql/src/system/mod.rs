@@ -6,8 +6,7 @@
 //! all below those of users' tables, and they have no versions: nothing can change them.
 //!
 //! Many of PostgreSQL's tables are here and empty (`is_always_empty`): the objects that they list
-//! do not exist. Object ids are integers; lists of system types are texts as PostgreSQL prints
-//! them.
+//! do not exist. Columns have PostgreSQL's types.
 //!
 //! `meridian` is a third schema, with tables that PostgreSQL does not have; `pg_namespace` does
 //! not list it.
@@ -24,6 +23,7 @@ mod information_schema;
 mod input_functions;
 mod layout;
 mod privileges;
+mod procedures;
 mod sequences;
 mod session;
 mod shards;
@@ -33,16 +33,17 @@ mod zones;
 pub(crate) use activity::SessionSlot;
 pub use activity::{Backend, ServerInfo, Sessions, TransactionName, Waiting};
 pub(crate) use activity::{blocking, database_id};
-pub(crate) use catalog_tables::{type_name, type_named, type_written};
+pub(crate) use catalog_tables::{COLLATIONS, type_name, type_named, type_written};
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
 pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
-pub(crate) use input_functions::{procedure_name, procedure_named};
+pub(crate) use procedures::{procedure_name, procedure_named};
 pub(crate) use session::{OpenCursor, Opened, shows_opened};
 pub use shards::ShardFact;
 
 use crate::advisory;
+use crate::array::Array;
 use crate::catalog::{ColumnDef, Comments, Object, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -52,8 +53,10 @@ use crate::kv;
 use crate::names::Qualified;
 use crate::sequence;
 use crate::statistics;
+use crate::temporary;
 use crate::types::{Object as Kind, Type};
 use layout::LAYOUTS;
+use meridian_mvcc::KeyRange;
 use meridian_txn::{Lock, Locking, Transaction};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -91,20 +94,8 @@ static TABLES: LazyLock<Vec<(&'static str, Arc<Table>)>> = LazyLock::new(|| {
 
 fn column(spec: &str) -> ColumnDef {
     let (name, code) = spec.split_once(':').expect("invariant: a layout's columns have types");
-    let ty = match code.as_bytes()[0] {
-        b'o' | b'i' => Type::Int4,
-        b's' => Type::Int2,
-        b'l' => Type::Int8,
-        b'b' => Type::Bool,
-        b'f' => Type::Float8,
-        b'z' => Type::TimestampTz,
-        b'd' => Type::Interval,
-        b'A' => Type::Int2.array(),
-        b'T' => Type::Text.array(),
-        b'v' => Type::Int2Vector,
-        b'p' => Type::Object(Kind::Procedure),
-        _ => Type::Text,
-    };
+    let of = type_named(code.trim_end_matches('?')).and_then(Type::from_oid);
+    let ty = of.expect("invariant: the types of a layout exist");
     ColumnDef { not_null: !code.ends_with('?'), ..ColumnDef::new(name, ty) }
 }
 
@@ -172,7 +163,10 @@ impl<'t> Writer<'t> {
             Type::Int4 => Datum::Int4(0),
             Type::Int8 => Datum::Int8(0),
             Type::Float8 => Datum::Float8(0.0),
-            Type::Text => Datum::text(""),
+            Type::Oid | Type::Xid => Datum::Oid(0),
+            Type::Float4 => Datum::Float4(0.0),
+            ty if ty.is_text() => Datum::text(""),
+            Type::ByteChar => Datum::text(""),
             Type::Object(_) => Datum::Object(0, "-".into()),
             _ => Datum::Null,
         };
@@ -191,17 +185,22 @@ impl<'t> Writer<'t> {
             debug_assert!(at.is_some(), "{} has no column {name}", self.table.name);
             if let Some(at) = at {
                 row[at] = match (value, self.table.columns[at].ty) {
-                    (Value::Text(text), ty) => lists(text, ty),
-                    (Value::Own(text), ty) => lists(text, ty),
-                    (Value::Bool(b), Type::Text) => Datum::text(if *b { "YES" } else { "NO" }),
+                    (Value::Text(text), ty) => shown_as(text, ty),
+                    (Value::Own(text), ty) => shown_as(text, ty),
+                    (Value::Bool(b), Type::Varchar(_)) => {
+                        Datum::text(if *b { "YES" } else { "NO" })
+                    }
                     (Value::Bool(b), _) => Datum::Bool(*b),
                     (Value::Whole(n), Type::Int2) => Datum::Int2(*n as i16),
                     (Value::Whole(n), Type::Int4) => Datum::Int4(*n as i32),
+                    (Value::Whole(n), Type::Oid | Type::Xid) => Datum::Oid(*n as u32),
+                    (Value::Whole(n), Type::Float4) => Datum::Float4(*n as f32),
                     (Value::Whole(n), Type::Float8) => Datum::Float8(*n as f64),
                     (Value::Whole(n), _) => Datum::Int8(*n),
                     (Value::Time(us), _) => Datum::TimestampTz(*us),
                     (Value::Length(length), _) => Datum::Interval(*length),
                     (Value::Procedure(oid, name), _) => Datum::Object(*oid, (&**name).into()),
+                    (Value::Types(types), _) => list_of_types(types),
                     (Value::Null, _) => Datum::Null,
                 };
             }
@@ -210,11 +209,20 @@ impl<'t> Writer<'t> {
     }
 }
 
-/// Returns a text, or the list that it shows.
-fn lists(text: &str, ty: Type) -> Datum {
-    match ty.element() {
-        Some(_) => Datum::from_text(ty, text).unwrap_or(Datum::Null),
-        None => Datum::text(text),
+fn list_of_types(types: &[Type]) -> Datum {
+    let all = types.iter().map(|ty| Datum::Object(ty.oid(), ty.name().into())).collect();
+    let list = Array::of(Type::Object(Kind::Type), all);
+    list.map_or(Datum::Null, |list| Datum::Array(list.into()))
+}
+
+/// Returns the value of a column that a text shows.
+fn shown_as(text: &str, ty: Type) -> Datum {
+    match ty {
+        Type::Object(Kind::Type) => {
+            type_named(text).map_or(Datum::Null, |oid| Datum::Object(oid, text.into()))
+        }
+        Type::Internal(_) => Datum::text(text),
+        ty => Datum::from_text(ty, text).unwrap_or(Datum::Null),
     }
 }
 
@@ -227,6 +235,8 @@ pub(super) enum Value<'a> {
     Time(i64),
     Length(Interval),
     Procedure(u32, String),
+    /// A list of types, `regtype[]`.
+    Types(&'a [Type]),
     Null,
 }
 
@@ -363,11 +373,21 @@ pub(crate) async fn load_unlocked(
 
 /// Loads every object as a transaction sees it, ordered by name.
 pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
+    load_range(txn, kv::prefix_range(&kv::DESCRIPTORS)).await
+}
+
+/// Loads the temporary objects of the session.
+pub(crate) async fn load_temporary(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
+    let all = kv::prefix_range(&kv::DESCRIPTORS);
+    load_range(txn, KeyRange { start: kv::descriptor_key(temporary::SCHEMA), ..all }).await
+}
+
+async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalog, SqlError> {
     let (mut tables, mut sequences) = (BTreeMap::new(), BTreeMap::new());
     let (mut views, mut types) = (BTreeMap::new(), BTreeMap::new());
     let mut schemas = BTreeMap::from([(PUBLIC, "public".to_owned())]);
     let mut comments = BTreeMap::new();
-    let mut rest = Some(kv::prefix_range(&kv::DESCRIPTORS));
+    let mut rest = Some(range);
     while let Some(range) = rest {
         let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
         for (key, value) in &chunk.rows {

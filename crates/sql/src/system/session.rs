@@ -1,8 +1,8 @@
 //! The tables that show what a session has open: its prepared statements and its cursors.
 
-use super::{Rows, SystemContext, Writer};
-use crate::array;
+use super::{Rows, SystemContext, Value, Writer};
 use crate::names::Qualified;
+use crate::run::Portal;
 use crate::session::Session;
 use crate::types::Type;
 use std::sync::{Arc, LazyLock};
@@ -58,7 +58,7 @@ fn statements(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         out.row(&[
             ("name", one.name.as_str().into()),
             ("statement", (&*one.statement).into()),
-            ("parameter_types", list(&one.params).into()),
+            ("parameter_types", Value::Types(&one.params)),
             ("from_sql", one.is_from_sql.into()),
             ("generic_plans", 0.into()),
             ("custom_plans", 0.into()),
@@ -94,13 +94,16 @@ impl Session {
             })
             .collect();
         statements.sort_by(|a, b| a.name.cmp(&b.name));
-        let cursors = self.cursors.shown().collect();
+        let portal = |(name, portal): (&String, &Portal)| {
+            let statement = self.prepared.get(&portal.statement)?.sql.clone();
+            (portal.is_query() && !name.is_empty()).then(|| OpenCursor {
+                name: name.clone(),
+                statement,
+                is_holdable: false,
+            })
+        };
+        let mut cursors: Vec<OpenCursor> = self.cursors.shown().collect();
+        cursors.extend(self.portals.iter().filter_map(portal));
         self.facts.opened = Arc::new(Opened { statements, cursors });
     }
-}
-
-/// Returns the text of an array of the names of types.
-fn list(types: &[Type]) -> String {
-    let names: Vec<String> = types.iter().map(|ty| array::element_text(ty.name())).collect();
-    format!("{{{}}}", names.join(","))
 }

@@ -174,7 +174,9 @@ pub(crate) fn in_range(
     zone: &Zone,
 ) -> bool {
     let order = match (value, base, offset) {
-        (Datum::Float8(value), Datum::Float8(base), Datum::Float8(offset)) => {
+        (Datum::Float4(_) | Datum::Float8(_), base, offset) => {
+            let float = |datum: &Datum| datum.as_f64().unwrap_or(0.0);
+            let (value, base, offset) = (float(value), float(base), float(offset));
             if value.is_nan() {
                 return base.is_nan() || !less;
             }
@@ -182,10 +184,10 @@ pub(crate) fn in_range(
                 return less;
             }
             // The distance of two infinite values is within an infinite offset.
-            if offset.is_infinite() && base.is_infinite() && sub == (*base > 0.0) {
+            if offset.is_infinite() && base.is_infinite() && sub == (base > 0.0) {
                 return true;
             }
-            float_order(*value, if sub { base - offset } else { base + offset })
+            float_order(value, if sub { base - offset } else { base + offset })
         }
         (Datum::Numeric(value), Datum::Numeric(base), offset) => {
             let Ok(offset) = number::to_numeric(offset) else { return false };

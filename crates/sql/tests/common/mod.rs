@@ -78,6 +78,21 @@ impl Memory {
         self.0.lock().unwrap().requests
     }
 
+    /// The number of rows whose keys begin so.
+    pub fn rows(&self, prefix: &[u8]) -> usize {
+        let state = self.0.lock().unwrap();
+        let is_there = |versions: &[(u64, Option<Value>)]| {
+            versions.last().is_some_and(|(_, value)| value.is_some())
+        };
+        let found = state.versions.iter().filter(|(key, _)| key.0.starts_with(prefix));
+        found.filter(|(_, versions)| is_there(versions)).count()
+    }
+
+    /// The number of versions of keys.
+    pub fn versions(&self) -> usize {
+        self.0.lock().unwrap().versions.values().map(Vec::len).sum()
+    }
+
     pub fn commits(&self) -> u64 {
         self.0.lock().unwrap().committed
     }

@@ -9,6 +9,7 @@ mod generated;
 mod modifying;
 mod notices;
 mod sequences;
+mod temporary;
 mod zones;
 
 use common::{prepared, run, session, session_of};
@@ -311,6 +312,42 @@ fn aborted_transactions_are_replayed() {
     assert_eq!(run(s, "select age from people where id = 1"), ["42", "SELECT 1"]);
     memory.lose_outcome();
     assert!(run(s, "delete from people")[0].starts_with("40003"));
+}
+
+/// A replay warns its client of nothing again.
+#[test]
+fn a_replay_repeats_no_warning() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    let warning = "NOTICE you don't own a lock of type ExclusiveLock";
+    let said = run(s, "begin; select pg_advisory_unlock(1); create table if not exists people ()");
+    assert!(said.contains(&warning.to_owned()), "{said:?}");
+    memory.abort_reads(1);
+    assert_eq!(run(s, "select age from people where id = 1"), ["40", "SELECT 1"]);
+    memory.abort_commits(1);
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, "select 1"), ["1", "SELECT 1"]);
+}
+
+/// A statement is replayed with the settings that its first run had.
+#[test]
+fn a_replay_has_the_settings_of_the_first_run() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    run(s, "create schema a; create schema b");
+    run(s, "begin; set local search_path = a");
+    let made = run(s, "create table t (at timestamptz default '2020-01-01 12:00')");
+    assert_eq!(made, ["CREATE TABLE"]);
+    assert_eq!(run(s, "insert into t default values"), ["INSERT 0 1"]);
+    run(s, "select set_config('search_path', 'b', true)");
+    assert_eq!(run(s, "create table u as select current_setting('search_path') x"), ["SELECT 1"]);
+    // In this zone the default of the first table would be refused.
+    run(s, "set local timezone = 'America/New_York'");
+    memory.abort_commits(1);
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, "select at from a.t"), ["2020-01-01 12:00:00+00", "SELECT 1"]);
+    assert_eq!(run(s, "select x from b.u"), ["b", "SELECT 1"]);
+    assert_eq!(run(s, "show search_path"), ["\"$user\", public", "SHOW"]);
 }
 
 #[test]
@@ -695,6 +732,7 @@ fn transactions_have_the_isolation_level_of_their_database() {
         let row = |name: &str| format!("{name}|{}", given.name());
         let rows = ["default_transaction_isolation", "transaction_isolation"].map(row);
         assert_eq!(run(s, &format!("{listed} order by name"))[..2], rows);
+        let effective = |s: &mut Session| run(s, "show meridian.effective_isolation")[0].clone();
         for asked in IsolationLevel::ALL {
             let is_refused = refused.contains(&asked.name());
             for ask in ["begin isolation level", "start transaction isolation level"] {
@@ -704,7 +742,8 @@ fn transactions_have_the_isolation_level_of_their_database() {
                     is_refused,
                     "{given}, {asked}: {answer:?}"
                 );
-                assert_eq!(shown(s), given.name());
+                let expected = if is_refused { given } else { asked };
+                assert_eq!((shown(s), effective(s)), (expected.to_string(), given.to_string()));
                 run(s, "rollback");
             }
             for ask in [
@@ -721,6 +760,7 @@ fn transactions_have_the_isolation_level_of_their_database() {
             }
             let answer = run(s, &format!("set default_transaction_isolation = '{asked}'"));
             assert_eq!(answer[0].starts_with("0A000"), is_refused, "{given}, {asked}: {answer:?}");
+            run(s, "reset default_transaction_isolation");
         }
         assert_eq!(shown(s), given.name());
         assert!(run(s, "begin isolation level snapshot")[0].starts_with("42601"));

@@ -1,7 +1,7 @@
 //! Time zones beyond what PostgreSQL decides: texts that the catalog holds, and replays.
 
 use crate::common::{Memory, run, session, session_of};
-use meridian_sql::{Engine, Session};
+use meridian_sql::{Engine, Response, Session};
 use std::sync::Arc;
 
 /// Two sessions on one database, the second in Tokyo.
@@ -82,4 +82,38 @@ fn a_prepared_statement_reads_its_literals_once_and_its_parameters_each_time() {
         run(s, "execute p ('2020-07-01 12:00')"),
         ["2020-07-01 21:00:00+09|2020-07-01 12:00:00+09", "SELECT 1"]
     );
+}
+
+/// Errors and plans show times in the session's zone.
+#[test]
+fn errors_and_plans_have_the_zone_of_the_session() {
+    let (mut session, mut other) = in_two_zones();
+    let (s, o) = (&mut session, &mut other);
+    run(s, "create table t (at timestamptz primary key, x int)");
+    run(s, "create table c (at timestamptz references t)");
+    run(s, "insert into t values ('2020-07-01 12:00', 1)");
+    let mut detail = |sql: &str| {
+        let responses = futures::executor::block_on(o.simple(sql));
+        responses.into_iter().find_map(|response| match response {
+            Response::Failed(error) => error.detail,
+            _ => None,
+        })
+    };
+    let there = "Key (at)=(2020-07-01 21:00:00+09) already exists.";
+    let missing = "Key (at)=(2020-07-01 23:00:00+09) is not present in table \"t\".";
+    for (sql, why) in [
+        ("insert into t values ('2020-07-01 21:00', 2)", there),
+        ("update t set at = '2020-07-01 21:00'; insert into t values ('2020-07-01 21:00')", there),
+        ("insert into c values ('2020-07-01 23:00')", missing),
+        (
+            "begin; insert into t values ('2020-07-01 22:00', 3);
+             update t set at = '2020-07-01 21:00' where x = 3",
+            there,
+        ),
+    ] {
+        assert_eq!(detail(sql).as_deref(), Some(why), "{sql}");
+    }
+    run(o, "rollback");
+    let plan = run(o, "explain select x from t where at + '1 h' > '2020-07-01 21:00'").join("\n");
+    assert!(plan.contains("'2020-07-01 21:00:00+09'::timestamp with time zone"), "{plan}");
 }

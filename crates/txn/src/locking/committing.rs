@@ -21,7 +21,7 @@ use crate::{Conflict, Failure, Lock, Locking, Node, Outcome, SchemaChange, Schem
 use futures::future::{Either, join_all, select};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId, sometimes, step};
-use meridian_mvcc::{Key, KeyRange, Write};
+use meridian_mvcc::{Key, KeyRange, Value, Write};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -114,6 +114,10 @@ impl<S: Shards> Coordinator<S> {
         while self.shards.is_crowded() && !self.shards.node().is_closed() {
             self.shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
         }
+        if self.registers_schemas(schemas) {
+            // A commit has an outcome, and no error.
+            self.lock_timeout = None;
+        }
         let (shares, mut changes) = match self.shares(schemas, writes).await {
             Ok(found) => found,
             Err(Failure::Aborted(why)) => return untold(Outcome::Aborted { why }),
@@ -199,6 +203,27 @@ impl<S: Shards> Coordinator<S> {
         ended
     }
 
+    /// True if schemas change in several shards, in each of which the commit needs a lock.
+    fn registers_schemas(&self, schemas: &Changed) -> bool {
+        !schemas.is_empty() && !self.shards.map().has_one_shard()
+    }
+
+    /// Takes the locks that a change of schemas needs in its shards, before the commit is asked
+    /// for: if the session is interrupted while it waits for them, nothing has happened.
+    pub(super) async fn lock_schemas(&mut self) -> Result<(), Failure> {
+        if self.aborted.is_none() && self.registers_schemas(self.writes.schemas()) {
+            self.locking = Locking::Wait;
+            let schemas = self.writes.schemas().to_vec();
+            let write = |(key, value): (&Key, &Option<Value>)| Write {
+                key: key.clone(),
+                value: value.clone(),
+            };
+            let writes: Vec<Write> = self.writes.iter().map(write).collect();
+            self.shares(&schemas, &writes).await?;
+        }
+        Ok(())
+    }
+
     /// Returns the writes and the schema changes of each participating shard. The attempt then has
     /// a lock epoch in every one, or this node knows the shard's leader and term for a one-shot
     /// commit.
@@ -207,13 +232,12 @@ impl<S: Shards> Coordinator<S> {
         schemas: &Changed,
         writes: &[Write],
     ) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
-        if !schemas.is_empty() && !self.shards.map().has_one_shard() {
+        if self.registers_schemas(schemas) {
             // One schema change at a time: two of them would wait for each other's votes. The lock
             // is held only during a commit, so the wait is short.
-            self.lock_timeout = None;
             self.read(&KeyRange::point(Key::default()), Lock::Exclusive, false, 1).await?;
         }
-        let (mut asked_all, mut farthest_ns) = (false, 0);
+        let mut asked_all = false;
         loop {
             let mut shares: Shares = self.parts.keys().map(|shard| (*shard, Vec::new())).collect();
             for write in writes {
@@ -250,7 +274,7 @@ impl<S: Shards> Coordinator<S> {
                 None => {
                     shares.retain(|shard, _| !unknown(shard));
                     self.parts.extend(one_shot);
-                    let from = self.ahead(changes.len(), farthest_ns);
+                    let from = self.ahead(changes.len(), self.farthest_ns);
                     let change = |(shard, tables)| (shard, SchemaChange { from, tables });
                     return Ok((shares, changes.into_iter().map(change).collect()));
                 }
@@ -261,7 +285,7 @@ impl<S: Shards> Coordinator<S> {
                     let _ = self.read(&KeyRange::point(key), lock, false, 1).await?;
                 }
             }
-            farthest_ns = farthest_ns.max(self.boot_ns() - began_ns);
+            self.farthest_ns = self.farthest_ns.max(self.boot_ns() - began_ns);
         }
     }
 

@@ -19,12 +19,12 @@ impl Results {
         Results { end: Some(why.to_owned()), ..Results::default() }
     }
 
-    /// Reads what a program printed; lines of other forms are of its libraries.
+    /// Reads the output of a program; lines of other forms are of its libraries.
     pub fn read(text: &str) -> Results {
         let mut results = Results::default();
         for line in text.lines() {
             if let Some(name) = line.strip_prefix("ok ") {
-                // One that failed before stays so.
+                // A check that failed before stays so.
                 results.checks.entry(name.trim().to_owned()).or_insert(None);
             } else if let Some(rest) = line.strip_prefix("not ok ") {
                 let (name, error) = rest.split_once(": ").unwrap_or((rest, "no reason given"));

@@ -200,11 +200,11 @@ fn wrapped(words: &str, indentation: &str) -> String {
 
 /// Returns the page.
 pub fn page(rows: &[Row<'_>], protocol: &str, postgres: &str) -> String {
-    let head = "# Compatibility\n\n\
-                <!-- Written by cargo xtask clients: changes belong to crates/xtask/src/clients. -->\n\n";
+    let head = "# Compatibility\n\n<!-- Written by cargo xtask clients: \
+                changes belong to crates/xtask/src/clients. -->\n\n";
     let about = format!(
-        "The numbers are those of the run that wrote this page: `cargo xtask clients --write`, with \
-         the protocol `{protocol}`, beside `{postgres}`. Each client library runs a program of \
+        "The numbers are those of the run that wrote this page: `cargo xtask clients --write`, \
+         with the protocol `{protocol}`, beside `{postgres}`. Each client library runs a program of \
          `tests/clients` with named checks, or Django its own suites, on a fresh Meridian and on \
          PostgreSQL; the share is that of the checks that pass on PostgreSQL. A check that fails \
          has one reason, its first: what comes after it in the same check was not seen. A time \

@@ -9,7 +9,7 @@ mod words;
 pub(crate) use words::is_relative;
 
 use super::zone::Local;
-use super::{DAY_US, EPOCH_S, date_in_range, timestamp_in_range};
+use super::{DAY_US, EPOCH_S, ZonedTime, date_in_range, timestamp_in_range};
 use crate::error::{SqlError, state};
 use decode::{Decoded, Kind, Moment};
 
@@ -95,6 +95,19 @@ pub(crate) fn time_from_text(text: &str, local: Local<'_>) -> Result<i64, SqlErr
     match decoded.map_err(|failure| error("time", text, failure))? {
         Moment::At(Decoded { within, .. }) => Ok(within),
         _ => Err(error("time", text, Failure::Syntax)),
+    }
+}
+
+/// Parses a time of the day in a zone, or in the session's. A zone whose offset depends on the day
+/// needs a date before the time.
+pub(crate) fn zoned_time_from_text(text: &str, local: Local<'_>) -> Result<ZonedTime, SqlError> {
+    const KIND: &str = "time with time zone";
+    let decoded = decode::decode(text, Kind::Time, local);
+    match decoded.map_err(|failure| error(KIND, text, failure))? {
+        Moment::At(Decoded { within, east_s, .. }) => {
+            ZonedTime::of(within, east_s).ok_or_else(|| error(KIND, text, Failure::Displacement))
+        }
+        _ => Err(error(KIND, text, Failure::Syntax)),
     }
 }
 

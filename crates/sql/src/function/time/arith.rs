@@ -2,10 +2,10 @@
 
 use super::super::of::*;
 use super::super::{Function, float_at, whole_at, wrong_type};
-use super::{interval_at, like, micros_at};
+use super::{interval_at, like, micros_at, zoned_at};
 use crate::datetime::civil::{days_of, month_days};
 use crate::datetime::{
-    self, Civil, DAY_US, Zone, date_overflow, instant_of, is_infinite, is_infinite_date,
+    self, Civil, DAY_US, Zone, ZonedTime, date_overflow, instant_of, is_infinite, is_infinite_date,
     timestamp_in_range, timestamp_overflow,
 };
 use crate::datum::Datum;
@@ -34,6 +34,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("-", &[TIME, TIME], AN_INTERVAL, |args, _| {
         let micros = micros_at(args, 0)? - micros_at(args, 1)?;
         Ok(Datum::Interval(Interval { micros, days: 0, months: 0 }))
+    }),
+    Function::new("+", &[TIMETZ, INTERVAL], A_TIMETZ, |args, _| moved_zoned(args, 1)),
+    Function::new("+", &[INTERVAL, TIMETZ], A_TIMETZ, |args, _| moved_zoned(&swapped(args), 1)),
+    Function::new("-", &[TIMETZ, INTERVAL], A_TIMETZ, |args, _| moved_zoned(args, -1)),
+    Function::new("+", &[DATE, TIMETZ], A_TIMESTAMPTZ, at_zoned),
+    Function::new("+", &[TIMETZ, DATE], A_TIMESTAMPTZ, |args, scope| {
+        at_zoned(&swapped(args), scope)
     }),
     Function::new("+", &[DATE, TIME], A_TIMESTAMP, at_time),
     Function::new("+", &[TIME, DATE], A_TIMESTAMP, |args, scope| at_time(&swapped(args), scope)),
@@ -72,6 +79,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("isfinite", &[TIMESTAMP], A_BOOL, is_finite),
     Function::new("isfinite", &[TIMESTAMPTZ], A_BOOL, is_finite),
     Function::new("isfinite", &[INTERVAL], A_BOOL, is_finite),
+    Function::new("overlaps", &[TIMETZ, TIMETZ, TIMETZ, TIMETZ], A_BOOL, overlaps).lenient(),
     Function::new("overlaps", &[TIME, TIME, TIME, TIME], A_BOOL, overlaps).lenient(),
     Function::new("overlaps", &[TIME, INTERVAL, TIME, TIME], A_BOOL, overlaps).lenient(),
     Function::new("overlaps", &[TIME, TIME, TIME, INTERVAL], A_BOOL, overlaps).lenient(),
@@ -114,6 +122,22 @@ fn past_midnight(us: i64, by: i64) -> i64 {
 fn moved_time(args: &[Datum], sign: i64) -> Result<Datum, SqlError> {
     let by = interval_at(args, 1)?.micros % DAY_US;
     Ok(Datum::Time(past_midnight(micros_at(args, 0)?, sign * by)))
+}
+
+fn moved_zoned(args: &[Datum], sign: i64) -> Result<Datum, SqlError> {
+    let (time, by) = (zoned_at(args, 0)?, interval_at(args, 1)?.micros % DAY_US);
+    let micros = past_midnight(time.micros, sign * by);
+    Ok(Datum::TimeTz(ZonedTime { micros, ..time }))
+}
+
+/// The instant of a day and a time in its zone.
+fn at_zoned(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let midnight = micros_at(args, 0)?;
+    if is_infinite(midnight) {
+        return Ok(Datum::TimestampTz(midnight));
+    }
+    let us = i128::from(midnight) + i128::from(zoned_at(args, 1)?.utc_us());
+    timestamp_in_range(us).map(Datum::TimestampTz).ok_or_else(timestamp_overflow)
 }
 
 /// The timestamp of a day and a time.

@@ -3,7 +3,7 @@
 use super::super::Function;
 use super::super::of::*;
 use super::super::whole_at;
-use crate::datetime::{DAY_US, day_of};
+use crate::datetime::{DAY_US, ZonedTime, day_of};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -15,6 +15,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("current_timestamp", &[], A_TIMESTAMPTZ, now).stable(),
     Function::new("current_timestamp", &[INT4], A_TIMESTAMPTZ, |args, scope| {
         rounded(args, scope).map(Datum::TimestampTz)
+    })
+    .stable(),
+    Function::new("current_time", &[], A_TIMETZ, |_, scope| {
+        Ok(Datum::TimeTz(zoned(scope.now_us, scope)))
+    })
+    .stable(),
+    Function::new("current_time", &[INT4], A_TIMETZ, |args, scope| {
+        Ok(Datum::TimeTz(zoned(rounded(args, scope)?, scope)))
     })
     .stable(),
     Function::new("localtime", &[], A_TIME, |_, scope| {
@@ -44,6 +52,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// Returns the local time of an instant.
 fn local(us: i64, scope: &Scope<'_>) -> i64 {
     scope.session.zone().local(us)
+}
+
+/// Returns the time of the day of an instant, in the session's zone.
+fn zoned(us: i64, scope: &Scope<'_>) -> ZonedTime {
+    let east_s = scope.session.zone().east_s(us);
+    ZonedTime { micros: local(us, scope).rem_euclid(DAY_US), east_s }
 }
 
 fn now(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

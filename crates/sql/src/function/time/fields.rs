@@ -4,7 +4,7 @@ use super::super::of::*;
 use super::super::{Function, text_at};
 use super::{interval_at, micros_at};
 use crate::datetime::civil::{counted, day_of_year, iso_week, julian, weekday};
-use crate::datetime::{Civil, DAY_US, EPOCH_S, Zone, is_infinite, is_infinite_date};
+use crate::datetime::{Civil, DAY_US, EPOCH_S, Zone, ZonedTime, is_infinite, is_infinite_date};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -15,11 +15,13 @@ use crate::types::Type;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("extract", &[TEXT, DATE], A_NUMERIC, field),
     Function::new("extract", &[TEXT, TIME], A_NUMERIC, field),
+    Function::new("extract", &[TEXT, TIMETZ], A_NUMERIC, field),
     Function::new("extract", &[TEXT, TIMESTAMP], A_NUMERIC, field),
     Function::new("extract", &[TEXT, TIMESTAMPTZ], A_NUMERIC, field).of_zone(),
     Function::new("extract", &[TEXT, INTERVAL], A_NUMERIC, field),
     Function::new("date_part", &[TEXT, DATE], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, TIME], A_FLOAT8, date_part),
+    Function::new("date_part", &[TEXT, TIMETZ], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, TIMESTAMP], A_FLOAT8, date_part),
     Function::new("date_part", &[TEXT, TIMESTAMPTZ], A_FLOAT8, date_part).of_zone(),
     Function::new("date_part", &[TEXT, INTERVAL], A_FLOAT8, date_part),
@@ -147,6 +149,7 @@ fn field(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     let value = match time {
         Datum::Interval(_) => of_interval(field, args)?,
         Datum::Time(us) => of_time_of_day(field, *us),
+        Datum::TimeTz(time) => of_zoned_time(field, *time),
         Datum::Date(_) if field < Field::Day || field.is_of_zone() => None,
         _ => of_time(field, args, scope.session.zone())?,
     };
@@ -232,6 +235,19 @@ fn of_time_of_day(field: Field, us: i64) -> Option<Datum> {
         Field::Hour => scaled(us / HOUR_US, 0),
         Field::Epoch => scaled(us, 6),
         _ => return None,
+    };
+    Some(Datum::Numeric(value))
+}
+
+/// Returns a field of a time of the day in a zone, `None` if it has none of this name.
+fn of_zoned_time(field: Field, time: ZonedTime) -> Option<Datum> {
+    let east_s = i64::from(time.east_s);
+    let value = match field {
+        Field::Zone => scaled(east_s, 0),
+        Field::ZoneHour => scaled(east_s / 3600, 0),
+        Field::ZoneMinute => scaled(east_s % 3600 / 60, 0),
+        Field::Epoch => scaled(time.utc_us(), 6),
+        _ => return of_time_of_day(field, time.micros),
     };
     Some(Datum::Numeric(value))
 }

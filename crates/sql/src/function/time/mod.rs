@@ -10,7 +10,7 @@ mod zone;
 pub(crate) use arith::{shifted, shifted_in};
 
 use super::{Function, wrong_type};
-use crate::datetime;
+use crate::datetime::{self, ZonedTime};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
@@ -31,11 +31,20 @@ fn interval_at(args: &[Datum], at: usize) -> Result<Interval, SqlError> {
     }
 }
 
-/// Returns a timestamp's microseconds, those of a date's midnight, or those of a time of the day.
+/// Returns a timestamp's microseconds, those of a date's midnight, or those of a time of the day,
+/// which is in UTC if it has a zone.
 fn micros_at(args: &[Datum], at: usize) -> Result<i64, SqlError> {
     match args.get(at) {
         Some(Datum::Timestamp(us) | Datum::TimestampTz(us) | Datum::Time(us)) => Ok(*us),
+        Some(Datum::TimeTz(time)) => Ok(time.utc_us()),
         Some(Datum::Date(days)) => datetime::midnight(*days),
+        _ => Err(wrong_type()),
+    }
+}
+
+fn zoned_at(args: &[Datum], at: usize) -> Result<ZonedTime, SqlError> {
+    match args.get(at) {
+        Some(Datum::TimeTz(time)) => Ok(*time),
         _ => Err(wrong_type()),
     }
 }

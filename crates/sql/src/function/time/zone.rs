@@ -2,7 +2,7 @@
 
 use super::super::of::*;
 use super::super::{Function, text_at};
-use super::{interval_at, micros_at};
+use super::{interval_at, micros_at, zoned_at};
 use crate::datetime::zone::Named;
 use crate::datetime::{is_infinite, timestamp_in_range, timestamp_overflow};
 use crate::datum::Datum;
@@ -14,21 +14,35 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("timezone", &[TEXT, TIMESTAMPTZ], A_TIMESTAMP, timezone),
     Function::new("timezone", &[INTERVAL, TIMESTAMP], A_TIMESTAMPTZ, timezone),
     Function::new("timezone", &[INTERVAL, TIMESTAMPTZ], A_TIMESTAMP, timezone),
+    Function::new("timezone", &[TEXT, TIMETZ], A_TIMETZ, zoned).stable(),
+    Function::new("timezone", &[INTERVAL, TIMETZ], A_TIMETZ, zoned),
 ];
+
+/// Returns a time of the day in another zone, whose offset is that of the present day.
+fn zoned(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let time = zoned_at(args, 1)?;
+    let east_s = match &args[0] {
+        Datum::Interval(_) => east_s_of(args)?,
+        _ => Named::find(text_at(args, 0)?)?.east_s(scope.now_us).into(),
+    };
+    Ok(Datum::TimeTz(time.in_zone(east_s as i32)))
+}
+
+/// Returns the offset that an interval gives.
+fn east_s_of(args: &[Datum]) -> Result<i64, SqlError> {
+    let span = interval_at(args, 0)?;
+    if span.months != 0 || span.days != 0 {
+        let message = format!("interval time zone \"{span}\" must not include months or days");
+        return Err(SqlError::new(state::INVALID_PARAMETER, message));
+    }
+    Ok(span.micros / 1_000_000)
+}
 
 fn timezone(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let us = micros_at(args, 1)?;
     let is_zoned = matches!(args[1], Datum::TimestampTz(_));
     let east_s = match &args[0] {
-        Datum::Interval(_) => {
-            let span = interval_at(args, 0)?;
-            if span.months != 0 || span.days != 0 {
-                let message =
-                    format!("interval time zone \"{span}\" must not include months or days");
-                return Err(SqlError::new(state::INVALID_PARAMETER, message));
-            }
-            span.micros / 1_000_000
-        }
+        Datum::Interval(_) => east_s_of(args)?,
         _ => {
             let zone = Named::find(text_at(args, 0)?)?;
             i64::from(if is_zoned { zone.east_s(us) } else { zone.east_s_of_local(us.into()) })

@@ -19,6 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("to_char", &[NUMERIC, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[INT4, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[INT8, TEXT], A_TEXT, to_char).stable(),
+    Function::new("to_char", &[FLOAT4, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_char", &[FLOAT8, TEXT], A_TEXT, to_char).stable(),
     Function::new("to_timestamp", &[TEXT, TEXT], A_TIMESTAMPTZ, |args, scope| {
         let (days, within) = read::read(text_at(args, 0)?, text_at(args, 1)?)?;

@@ -186,18 +186,20 @@ impl Template {
 /// Returns the digits of a number with as many behind the point as the template has, and true for
 /// one below zero.
 fn digits(value: &Datum, template: &mut Template) -> Result<(String, bool), SqlError> {
-    match value {
-        Datum::Float8(x) if !x.is_finite() => Err(SqlError::unsupported("to_char of no number")),
-        Datum::Float8(x) => {
-            // A float has fifteen digits.
+    // The digits that a float surely has.
+    let float = match value {
+        Datum::Float4(x) => Some((f64::from(*x), 6usize)),
+        Datum::Float8(x) => Some((*x, 15)),
+        _ => None,
+    };
+    match (value, float) {
+        (_, Some((x, _))) if !x.is_finite() => Err(SqlError::unsupported("to_char of no number")),
+        (_, Some((x, digits))) => {
             let whole = format!("{:.0}", x.abs()).len();
-            template.after = match whole {
-                15.. => 0,
-                _ => template.after.min(15 - whole),
-            };
-            Ok((format!("{:.*}", template.after, x.abs()), *x < 0.0))
+            template.after = template.after.min(digits.saturating_sub(whole));
+            Ok((format!("{:.*}", template.after, x.abs()), x < 0.0))
         }
-        other => {
+        (other, None) => {
             let n = number::to_numeric(other)?;
             let shown = n.round(template.after as i64)?;
             let mut text = shown.abs().to_string();

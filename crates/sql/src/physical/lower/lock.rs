@@ -2,7 +2,10 @@
 //! their locks at once, or above the joins of several, where the rows that are returned are known.
 
 use crate::bind::{OnLocked, RowLocks};
+use crate::effects;
 use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::function::Volatility;
 use crate::logical::{ColumnId, Rel};
 use meridian_txn::Lock;
 
@@ -24,6 +27,11 @@ pub(super) fn settle(
             format!("{} cannot be applied to the nullable side of an outer join", locks.strength);
         return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
     }
+    if locks.iter().any(|locks| locks.on_locked == OnLocked::Skip)
+        && let Some(what) = unrepeatable(&input, &locks)
+    {
+        return Err(SqlError::unsupported(format!("{what} with SKIP LOCKED")));
+    }
     all.extend(&locks);
     match &locks[..] {
         [only] if only.on_locked != OnLocked::Skip && reads_one(&input, only.of) => {
@@ -43,6 +51,50 @@ fn reads_one(rel: &Rel, key: ColumnId) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns what a query has that SKIP LOCKED would do twice, or over other rows than its own: it
+/// runs a query again over the rows that it has locked.
+fn unrepeatable(rel: &Rel, locks: &[RowLocks]) -> Option<&'static str> {
+    let calls = match rel {
+        Rel::Functions(functions) => functions.calls.as_slice(),
+        _ => &[],
+    };
+    if calls.iter().any(|(function, _)| function.effect().is_some())
+        || rel.exprs().into_iter().any(effects::has_effects)
+    {
+        return Some("a function that has effects in a query");
+    }
+    let decides = match rel {
+        Rel::Filter { condition, .. } => is_random(condition),
+        Rel::Join(join) => is_random(&join.on),
+        Rel::Functions(_) => rel.is_volatile(),
+        _ => false,
+    };
+    if decides {
+        return Some("a condition that is not the same twice");
+    }
+    if let Rel::Limit { input, offset: Some(_), .. } = rel
+        && locks.iter().any(|locks| input.columns().contains(&locks.of))
+    {
+        return Some("OFFSET in a subquery whose rows are locked");
+    }
+    rel.inputs().into_iter().find_map(|input| unrepeatable(input, locks))
+}
+
+/// True if an expression may have another value the second time, though its row is the same. A
+/// clock that has gone on is right.
+fn is_random(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |part| match part {
+        Expr::Call(function, _) => {
+            found |=
+                function.volatility == Volatility::Volatile && function.name != "clock_timestamp";
+        }
+        Expr::Subquery(subquery) => found |= subquery.rel.is_volatile(),
+        _ => {}
+    });
+    found
 }
 
 /// True if a transaction that only reads need not take these locks: what it reads stays as it is.

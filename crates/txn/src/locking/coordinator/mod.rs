@@ -126,6 +126,7 @@ impl<S: Shards> TxnClient<S> {
             asked_ns: 0,
             // A retried transaction waits where it has to, and so learns the leaders.
             tries_one_shot: age.is_none(),
+            farthest_ns: 0,
             fits: None,
             aborted: None,
             lock_timeout: None,
@@ -307,6 +308,8 @@ pub(crate) struct Coordinator<S: Shards> {
     asked_ns: u64,
     /// True if it may commit in one shot where it has no locks.
     pub(super) tries_one_shot: bool,
+    /// The longest time that a shard took to lock a key for a change of schemas.
+    pub(super) farthest_ns: u64,
     /// The shard of which this node knows that the snapshot has the planned schema versions.
     fits: Option<ShardId>,
     pub(super) aborted: Option<Conflict>,
@@ -609,6 +612,10 @@ impl<S: Shards> Transaction for Coordinator<S> {
         }
         self.writes.change_schema(to, ranges);
         Ok(())
+    }
+
+    fn before_commit(&mut self) -> Future<'_, Result<(), Failure>> {
+        Box::pin(self.lock_schemas())
     }
 
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {

@@ -71,6 +71,12 @@ impl Decoder<'_> {
             Some(Named::Zone(zone)) if !has_date => zone.only_offset().ok_or(Failure::Syntax)?,
             Some(named) => named.east_s_of_local(at),
             None if has_zone => self.east_s,
+            // Without a date, it is the offset of the present day.
+            None if !has_date && self.local.now_us.is_some() => {
+                let now_us = self.local.now_us.map_or(0, |us| self.local.zone.local(us));
+                let midnight = i128::from(now_us.div_euclid(DAY_US)) * i128::from(DAY_US);
+                self.local.zone.east_s_of_local(midnight + at)
+            }
             None => self.local.zone.east_s_of_local(at),
         };
         Ok(Moment::At(Decoded { days, within, east_s }))
