@@ -234,6 +234,7 @@ impl Startup {
         let entry = state.registry.enter(secret(), link.presence());
         session.introduce(entry.process, link.peer(), now_us());
         session.set_backend(entry.running.clone());
+        session.receive_notifications();
         let mut wire = Wire::new(session, state.clone(), entry, place);
         wire.greet(link, &refused);
         Ok(wire)

@@ -50,11 +50,6 @@ pub(crate) fn notice(link: &mut Link, error: &SqlError) {
     link.answers.notice(&as_report(severity, error));
 }
 
-/// Returns the format of a column: 1 is binary. Rows as values are always text.
-fn format_of(formats: &Formats, index: usize, column: &Column) -> i16 {
-    if column.ty.is_record() { 0 } else { formats.column(index) }
-}
-
 /// Sends RowDescription, or NoData.
 pub(crate) fn describe_columns(link: &mut Link, columns: Option<&[Column]>, formats: &Formats) {
     match columns {
@@ -67,7 +62,7 @@ pub(crate) fn describe_columns(link: &mut Link, columns: Option<&[Column]>, form
                 oid: column.ty.oid(),
                 size: column.ty.length(),
                 modifier: column.ty.modifier(),
-                format: format_of(formats, index, column),
+                format: formats.column(index),
             }))
         }
     }
@@ -87,7 +82,7 @@ pub(crate) fn send_row(
         for (index, (datum, column)) in row.iter().zip(columns).enumerate() {
             let start = body.len();
             body.extend_from_slice(&(-1i32).to_be_bytes());
-            let present = if format_of(formats, index, column) == 1 {
+            let present = if formats.column(index) == 1 {
                 datum.write_binary(column.ty, body)
             } else {
                 text.clear();

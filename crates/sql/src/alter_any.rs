@@ -14,20 +14,24 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 pub(crate) enum Kind {
     Table,
     View,
+    MaterializedView,
     Sequence,
     Index,
     Type,
+    Domain,
     Schema,
     Database,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] = [
+    const ALL: [Kind; 9] = [
         Kind::Table,
         Kind::View,
+        Kind::MaterializedView,
         Kind::Sequence,
         Kind::Index,
         Kind::Type,
+        Kind::Domain,
         Kind::Schema,
         Kind::Database,
     ];
@@ -37,18 +41,21 @@ impl Kind {
         match self {
             Kind::Table => true,
             Kind::View => matches!(relation, Object::View(_)),
+            Kind::MaterializedView => relation.kind() == self.word(),
             _ => matches!(relation, Object::Sequence(_)),
         }
     }
 
-    /// Returns the key word of the statement, in lower case.
+    /// Returns the key words of the statement, in lower case.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Kind::Table => "table",
             Kind::View => "view",
+            Kind::MaterializedView => "materialized view",
             Kind::Sequence => "sequence",
             Kind::Index => "index",
             Kind::Type => "type",
+            Kind::Domain => "domain",
             Kind::Schema => "schema",
             Kind::Database => "database",
         }
@@ -81,7 +88,10 @@ pub(crate) fn role(owner: &Ident) -> Option<String> {
 pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<AlterAny> {
     let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
     let end = tokens.len().checked_sub(3)?;
-    let kind = Kind::ALL.into_iter().find(|kind| is(1, kind.word()))?;
+    let has_words =
+        |kind: &Kind| kind.word().split(' ').enumerate().all(|(at, word)| is(at + 1, word));
+    let kind = Kind::ALL.into_iter().find(has_words)?;
+    let behind = 1 + kind.word().split(' ').count();
     let to_owner = is(end, "owner") && is(end + 1, "to");
     let to_schema = is(end, "set") && is(end + 1, "schema");
     if !is(0, "alter") || !(to_owner || to_schema) {
@@ -90,11 +100,11 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<AlterAny> {
     let Token::Word(last) = &tokens[end + 2].token else { return None };
     let last = last.to_ident(tokens[end + 2].span);
     let change = if to_owner { Change::Owner(last) } else { Change::Schema(last) };
-    let if_exists = is(2, "if") && is(3, "exists");
+    let if_exists = is(behind, "if") && is(behind + 1, "exists");
     if if_exists && matches!(kind, Kind::Type | Kind::Schema | Kind::Database) {
         return None;
     }
-    let mut from = if if_exists { 4 } else { 2 };
+    let mut from = if if_exists { behind + 2 } else { behind };
     from += usize::from(kind == Kind::Table && is(from, "only"));
     let name = tokens.get(from..end)?;
     let dialect = PostgreSqlDialect {};

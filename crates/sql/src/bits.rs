@@ -2,16 +2,16 @@
 
 use crate::error::{SqlError, state};
 use crate::types::Type;
-use bytes::Bytes;
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 /// A string of bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bits {
     length: u32,
     /// The bits, the first in the highest bit of the first byte; zeros behind the last.
-    bytes: Bytes,
+    bytes: Arc<[u8]>,
 }
 
 impl Bits {

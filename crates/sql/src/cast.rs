@@ -63,6 +63,7 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
     from.base() == to.base()
         || (to == Type::Oid && (from.is_oid() || from.is_integer()))
         || (from.is_text() && to.is_text())
+        || (from.is_row() && to == Type::Record)
         || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
         || matches!(
             (from, to),
@@ -80,9 +81,6 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
 pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
         return is_assignable(from, to);
-    }
-    if from.is_record() || to.is_record() {
-        return from == to;
     }
     let (from, to) = (from.plain(), to.plain());
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
@@ -108,9 +106,6 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
     }
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
         return exists(from, to);
-    }
-    if from.is_record() || to.is_record() {
-        return from == to;
     }
     is_assignable(from, to)
         || (from.is_integer() && matches!(to, Type::Object(_)))
@@ -159,6 +154,7 @@ pub(crate) fn cast(
         | (same @ Datum::TimestampTz(_), Type::TimestampTz)
         | (same @ Datum::Interval(_), Type::Interval)
         | (same @ Datum::Enum(_), Type::Enum(_))
+        | (same @ Datum::Record(_), Type::Record)
         | (same @ Datum::Text(_), Type::Text | Type::Varchar(None)) => same,
         (Datum::Text(text), Type::Varchar(Some(limit))) => {
             match limited(&text, limit, explicit, ty)? {
@@ -207,6 +203,11 @@ pub(crate) fn cast(
             Datum::Oid(n.try_into().map_err(wrong)?)
         }
         (Datum::Object(oid, _), Type::Oid) => Datum::Oid(oid),
+        (Datum::Record(record), Type::Composite(ty))
+            if record.shape().ty() == Type::Composite(ty) =>
+        {
+            Datum::Record(record)
+        }
         (same @ Datum::Object(..), Type::Object(_)) => same,
         (same @ Datum::Array(_), Type::Int2Vector | Type::OidVector) => same,
         (Datum::Array(array), Type::Array(element)) => {

@@ -1,15 +1,15 @@
 //! Compiles a parsed statement to a plan, against the catalog as a transaction sees it.
 
 use crate::bind::{self, Objects};
-use crate::catalog::{self, Object, Planned, Resolver, SearchPath, Table};
+use crate::catalog::{self, Object, Planned, Resolver, SearchPath, Table, UserType};
 use crate::clauses;
 use crate::constraint::{ForeignKey, Related};
 use crate::copy;
 use crate::create_as;
 use crate::cursor;
 use crate::dml::{self, Write};
+use crate::domain::Domain;
 use crate::engine::Engine;
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::explain;
 use crate::expr::{Facts, Scope};
@@ -168,13 +168,20 @@ async fn readable(
     {
         return Ok(Readable::Table(table));
     }
+    if let Some(id) = folded.query_id() {
+        let table = catalog::table_by_id(txn, &engine.cache, id, clean, Lock::Shared).await?;
+        let view = table.and_then(|table| table.as_view());
+        let view = view.ok_or_else(|| SqlError::corrupted("a materialized view without query"))?;
+        return Ok(Readable::View(Arc::new(view)));
+    }
     match names.object(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
         Some(Object::Table(table)) => return Ok(Readable::Table(table)),
         Some(Object::Sequence(sequence)) => {
             return Ok(Readable::Table(Arc::new(sequence.as_table())));
         }
         Some(Object::View(view)) => return Ok(Readable::View(view)),
-        Some(Object::Enum(_) | Object::Schema(_)) | None => {}
+        Some(Object::Enum(_) | Object::Domain(_) | Object::Composite(_) | Object::Schema(_))
+        | None => {}
     }
     let mut error =
         SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"));
@@ -276,14 +283,26 @@ async fn target(
         Statement::Merge(merge) => bind::merged(merge)?,
         _ => return Ok(None),
     };
-    if let Statement::Merge(_) = statement
-        && let Readable::View(view) = readable(engine, txn, names, clean, name).await?
-    {
-        let message = format!("cannot execute MERGE on relation \"{}\"", view.name);
-        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
-            .detail("This operation is not supported for views."));
+    if let Statement::Merge(_) = statement {
+        let (name, kind) = match readable(engine, txn, names, clean, name).await? {
+            Readable::View(view) => (view.name.clone(), "views"),
+            Readable::Table(table) if table.query.is_some() => {
+                (table.name.clone(), "materialized views")
+            }
+            Readable::Table(_) => (String::new(), ""),
+        };
+        if !kind.is_empty() {
+            let message = format!("cannot execute MERGE on relation \"{name}\"");
+            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+                .detail(format!("This operation is not supported for {kind}.")));
+        }
     }
-    let table = changeable(table(engine, txn, names, clean, name).await?)?;
+    let found = table(engine, txn, names, clean, name).await?;
+    // Only the system names a target by its id: a materialized view that it fills.
+    let table = match names::relation(name)?.id() {
+        Some(_) => found,
+        None => changeable(found)?,
+    };
     if tables.iter().all(|known| known.id != table.id) {
         tables.push(table.planned());
         plan_sequences(engine, txn, clean, &table, tables).await?;
@@ -360,6 +379,10 @@ pub(crate) fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     }
     if table.is_sequence {
         let message = format!("cannot change sequence \"{}\"", table.name);
+        return Err(SqlError::new(state::WRONG_OBJECT, message));
+    }
+    if table.query.is_some() {
+        let message = format!("cannot change materialized view \"{}\"", table.name);
         return Err(SqlError::new(state::WRONG_OBJECT, message));
     }
     Ok(table)
@@ -720,18 +743,28 @@ async fn read(
             found.relations.push((literal, object.id()));
         }
     }
-    found.types = names.enum_types(txn, &engine.cache, types, clean).await?;
+    found.types = names.user_types(txn, &engine.cache, types, clean).await?;
     for (_, ty) in &found.types {
         // A change of the type is one of a table that has it, whose shards refuse the plan.
-        let has_it = |table: &Table| table.enumerations().contains(ty);
-        if !targets.iter().chain(&found.tables).any(|table| has_it(table)) {
-            views.unread.push(ty.planned());
+        let has_it = |table: &Table| table.user_types().contains(ty);
+        let planned = match ty.ty().is_row_of_table() {
+            false => ty.planned(),
+            true => {
+                let table = engine.cache.newest(ty.planned().id);
+                table.map_or_else(|| ty.planned(), |table| table.planned())
+            }
+        };
+        if tables.iter().any(|known| known.id == planned.id) {
+            continue;
         }
-        tables.push(ty.planned());
+        if !targets.iter().chain(&found.tables).any(|table| has_it(table)) {
+            views.unread.push(planned);
+        }
+        tables.push(planned);
     }
     // No change of a type is one of a temporary table that has it.
     for table in targets.iter().chain(&found.tables).filter(|table| is_temporary(table.id)) {
-        for ty in table.enumerations() {
+        for ty in table.user_types() {
             // A type that was dropped does not change any more.
             if catalog::version(txn, ty.id(), Lock::Shared).await?.is_none() {
                 continue;
@@ -823,7 +856,8 @@ pub(crate) async fn view(
         }
         ControlFlow::<()>::Continue(())
     });
-    reads.extend(query.columns.iter().filter_map(|column| column.ty.enumeration()).map(Enum::id));
+    reads.extend(query.columns.iter().filter_map(|column| column.ty.user_type()).map(UserType::id));
+    reads.extend(query.columns.iter().filter_map(|column| column.domain).map(Domain::id));
     reads.sort_unstable();
     reads.dedup();
     Ok(BoundView { query, mentions, reads, reads_zone })

@@ -22,9 +22,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableAs {
     /// The names of the first columns, instead of the query's.
-    names: Vec<ast::Ident>,
+    pub(crate) names: Vec<ast::Ident>,
     /// True for WITH NO DATA.
-    is_empty: bool,
+    pub(crate) is_empty: bool,
 }
 
 /// Cuts the names of the columns, and WITH [NO] DATA, from CREATE TABLE AS. Fails with 0A000 if
@@ -36,17 +36,9 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<TableAs, SqlError> 
         let refused = SqlError::unsupported("CREATE TABLE AS EXECUTE");
         return Err(refused.at(names::place(tokens[query].span.start)));
     }
-    let ends = |tokens: &[TokenWithSpan], words: &[&str]| {
-        let rest = tokens.len().checked_sub(words.len()).map(|from| &tokens[from..]);
-        rest.is_some_and(|rest| rest.iter().zip(words).all(|(token, word)| is_word(token, word)))
-    };
-    // Behind AS, the word is a name.
-    if ends(tokens, &["with", "no", "data"]) {
-        found.is_empty = true;
-        tokens.truncate(tokens.len() - 3);
-    } else if ends(tokens, &["with", "data"]) && !is_word(&tokens[tokens.len() - 3], "as") {
-        tokens.truncate(tokens.len() - 2);
-    }
+    let words = data_words(tokens);
+    found.is_empty = words == 3;
+    tokens.truncate(tokens.len() - words);
     let is = |at: usize, token: &Token| tokens.get(at).is_some_and(|it| it.token == *token);
     let mut at = name + 1;
     while is(at, &Token::Period) {
@@ -70,6 +62,20 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<TableAs, SqlError> 
         }
     }
     Ok(found)
+}
+
+/// Returns the number of words of WITH DATA or WITH NO DATA at the end; 0 if there is neither.
+pub(crate) fn data_words(tokens: &[TokenWithSpan]) -> usize {
+    let ends = |words: &[&str]| {
+        let rest = tokens.len().checked_sub(words.len()).map(|from| &tokens[from..]);
+        rest.is_some_and(|rest| rest.iter().zip(words).all(|(token, word)| is_word(token, word)))
+    };
+    // Behind AS, the word is a name.
+    if ends(&["with", "no", "data"]) {
+        return 3;
+    }
+    let is_clause = ends(&["with", "data"]) && !ends(&["as", "with", "data"]);
+    if is_clause { 2 } else { 0 }
 }
 
 /// Returns the places of the table's name and of the query in CREATE TABLE AS, perhaps behind
@@ -115,11 +121,16 @@ pub(crate) fn query_of(statement: &Statement) -> Option<(&ast::CreateTable, &ast
 
 /// Returns the definition of a column of a query's result.
 fn definition(column: &Column) -> Result<ast::ColumnDef, SqlError> {
-    if column.ty.is_record() {
+    if column.ty.is_anonymous() {
         let message = format!("column \"{}\" has pseudo-type {}", column.name, column.ty);
         return Err(SqlError::new(state::INVALID_TABLE, message));
     }
     let name = ast::Ident::with_quote('"', &*column.name);
+    if let Some(domain) = column.domain {
+        let domain = ast::ObjectName::from(vec![names::reference(domain.id())]);
+        let data_type = ast::DataType::Custom(domain, Vec::new());
+        return Ok(ast::ColumnDef { name, data_type, options: Vec::new() });
+    }
     let data_type = parse::name_of_type(column.ty);
     let unknown = || SqlError::unsupported(format!("the type {}", column.ty));
     let data_type = data_type.ok_or_else(unknown)?;
@@ -149,8 +160,16 @@ fn filling(mut insert: ast::Insert, mut query: ast::Query) -> Statement {
     }))
 }
 
+/// Makes the response of SELECT INTO of that of INSERT.
+fn selected(response: Response) -> Response {
+    match response {
+        Response::Complete(tag) => Response::Complete(tag.replace("INSERT 0", "SELECT")),
+        other => other,
+    }
+}
+
 impl Session {
-    /// Runs CREATE TABLE AS.
+    /// Runs CREATE TABLE AS, and CREATE MATERIALIZED VIEW.
     pub(crate) async fn create_table_as(
         &mut self,
         compiled: &Compiled,
@@ -162,6 +181,15 @@ impl Session {
         if !create.columns.is_empty() || !create.constraints.is_empty() {
             return Err(SqlError::unsupported("CREATE TABLE AS with a list of columns"));
         }
+        let is_materialized = compiled.source.materialized.is_some();
+        if is_materialized && query.with.as_ref().is_some_and(parts::is_modifying) {
+            let message = "materialized views must not use data-modifying statements in WITH";
+            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+        }
+        let tag = match is_materialized {
+            true => "CREATE MATERIALIZED VIEW",
+            false => "CREATE TABLE AS",
+        };
         let types: Arc<[Option<Type>]> = compiled.params.iter().map(|ty| Some(*ty)).collect();
         let parsed = |statement: Statement| {
             let mut parsed = Parsed::clone(&compiled.source);
@@ -185,7 +213,7 @@ impl Session {
         let relation = self.place(&names::relation(&create.name)?, create.temporary).await?;
         if alone.if_not_exists && self.has_relation(&relation).await? {
             self.notify(notice::already_exists(&relation.name));
-            return Ok(Response::Complete("CREATE TABLE AS".into()));
+            return Ok(Response::Complete(tag.into()));
         }
         // A replay must not fill a table that another transaction has created meanwhile.
         alone.if_not_exists = false;
@@ -194,7 +222,12 @@ impl Session {
         Box::pin(self.run(&mut portal, usize::MAX)).await?;
         if *is_empty {
             self.newest = None;
-            return Ok(Response::Complete("CREATE TABLE AS".into()));
+            return Ok(Response::Complete(tag.into()));
+        }
+        if is_materialized {
+            let response = self.fill(&relation).await?;
+            self.newest = None;
+            return Ok(selected(response));
         }
         let mut insert = parse::statements("INSERT INTO t VALUES (1)")?;
         let insert = match insert.pop().map(|parsed| parsed.statement.clone()) {
@@ -212,10 +245,7 @@ impl Session {
         let response = Box::pin(self.run(&mut portal, usize::MAX)).await?;
         // The response is not that of the INSERT: a replay that finds other rows must fail.
         self.newest = None;
-        Ok(match response {
-            Response::Complete(tag) => Response::Complete(tag.replace("INSERT 0", "SELECT")),
-            other => other,
-        })
+        Ok(selected(response))
     }
 
     /// Returns the name of a new table with its schema: in the search path, a temporary table may

@@ -4,10 +4,12 @@ use crate::array::Array;
 use crate::bits::Bits;
 use crate::datetime::ZonedTime;
 use crate::enumeration::EnumValue;
+use crate::error::SqlError;
 use crate::interval::Interval;
 use crate::json::Jsonb;
 use crate::network::Network;
 use crate::numeric::Numeric;
+use crate::record::Record;
 use crate::types::{Object, Type};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -71,6 +73,8 @@ pub enum Datum {
     Object(u32, Arc<str>),
     /// A value of an enum type.
     Enum(EnumValue),
+    /// A row.
+    Record(Arc<Record>),
 }
 
 impl PartialEq for Datum {
@@ -99,11 +103,12 @@ impl PartialEq for Datum {
             (Oid(a), Oid(b)) => a == b,
             (Object(a, x), Object(b, y)) => (a, x) == (b, y),
             (Enum(a), Enum(b)) => a == b,
+            (Record(a), Record(b)) => a == b,
             (
                 Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float4(_) | Float8(_) | Numeric(_)
                 | Text(_) | Bytes(_) | Uuid(_) | Date(_) | Time(_) | TimeTz(_) | Timestamp(_)
                 | TimestampTz(_) | Interval(_) | Network(_) | Json(_) | Jsonb(_) | Array(_)
-                | Bits(_) | Oid(_) | Object(..) | Enum(_),
+                | Bits(_) | Oid(_) | Object(..) | Enum(_) | Record(_),
                 _,
             ) => false,
         }
@@ -151,6 +156,7 @@ impl Datum {
             Datum::Oid(_) => Type::Oid,
             Datum::Object(..) => Type::Object(Object::Class),
             Datum::Enum(value) => Type::Enum(value.type_of()),
+            Datum::Record(record) => record.shape().ty(),
         })
     }
 
@@ -193,6 +199,7 @@ impl Datum {
             (Array(a), Array(b)) => a.order(b),
             (Bits(a), Bits(b)) => a.order(b),
             (Enum(a), Enum(b)) => a.place().cmp(b.place()),
+            (Record(a), Record(b)) => a.compare(b).unwrap_or(Ordering::Equal),
             (Numeric(a), Numeric(b)) => a.order(b),
             (Float4(_) | Float8(_), _) | (_, Float4(_) | Float8(_)) => {
                 float_order(self.as_f64().unwrap_or(0.0), other.as_f64().unwrap_or(0.0))
@@ -200,6 +207,31 @@ impl Datum {
             (Numeric(a), b) => a.order(&b.as_i64().unwrap_or(0).into()),
             (a, Numeric(b)) => self::Numeric::from(a.as_i64().unwrap_or(0)).order(b),
             (a, b) => a.as_i64().cmp(&b.as_i64()),
+        }
+    }
+
+    /// Orders two values as [`Datum::order`] does. Fails with 42804 for rows that do not compare,
+    /// which is known by the values alone.
+    pub(crate) fn compare(&self, other: &Datum) -> Result<Ordering, SqlError> {
+        match (self, other) {
+            (Datum::Record(a), Datum::Record(b)) => a.compare(b),
+            (a, b) => Ok(a.order(b)),
+        }
+    }
+
+    /// True if it is NULL, or a row whose fields all are: the value of IS NULL.
+    pub(crate) fn tests_null(&self) -> bool {
+        match self {
+            Datum::Record(record) => record.values().iter().all(Datum::is_null),
+            other => other.is_null(),
+        }
+    }
+
+    /// True if it is not NULL, and no field of a row is: the value of IS NOT NULL.
+    pub(crate) fn tests_not_null(&self) -> bool {
+        match self {
+            Datum::Record(record) => !record.values().iter().any(Datum::is_null),
+            other => !other.is_null(),
         }
     }
 

@@ -7,15 +7,13 @@
 //! the statement when there are far too many for its length. What PostgreSQL accepts takes fewer
 //! than one for each token, however deep it is; only errors inside nested alternatives take more.
 
-use crate::function;
 use crate::interrupt;
-use crate::names;
 use crate::operand;
 use crate::parse::is_word;
 use crate::tokens;
 use sqlparser::ast::{
-    BinaryOperator, ColumnOption, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    Statement, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, ColumnOption, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Statement, UnaryOperator, Value,
 };
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -75,8 +73,8 @@ fn is_operator(token: &Token, name: &str) -> bool {
 /// Turns what the dialect has made of an expression into the expression that the binder reads.
 pub(crate) fn settle(expr: &mut Expr) {
     settle_distinct(expr);
-    settle_row(expr);
     settle_whole_rows(expr);
+    settle_row(expr);
     separate_signs(expr);
 }
 
@@ -95,7 +93,7 @@ fn settle_row(expr: &mut Expr) {
         && call.null_treatment.is_none()
         && call.within_group.is_empty();
     let is_expr = |arg: &FunctionArg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(_)));
-    if !is_row || !is_plain || list.args.is_empty() || !list.args.iter().all(is_expr) {
+    if !is_row || !is_plain || !list.args.iter().all(is_expr) {
         return;
     }
     let parts = std::mem::take(&mut list.args).into_iter().filter_map(|arg| match arg {
@@ -112,7 +110,7 @@ fn settle_whole_rows(expr: &mut Expr) {
     let is_row = |arg: &FunctionArg| {
         matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)))
     };
-    if !list.args.iter().any(is_row) || !function::takes_rows(&names::function_name(&call.name)) {
+    if !list.args.iter().any(is_row) {
         return;
     }
     for arg in &mut list.args {
@@ -127,7 +125,34 @@ fn settle_whole_rows(expr: &mut Expr) {
     }
 }
 
-/// The name that stands for all columns of a relation.
+/// Turns the `*` of `(row).*`, which the parser does not know, into the name of a field.
+pub(crate) fn name_all_fields(tokens: &mut [TokenWithSpan]) {
+    for at in 2..tokens.len() {
+        let is_behind = matches!(tokens[at - 2].token, Token::RParen | Token::RBracket);
+        if is_behind && tokens[at - 1].token == Token::Period && tokens[at].token == Token::Mul {
+            tokens[at].token = Token::make_word(WHOLE_ROW, None);
+        }
+    }
+}
+
+/// Returns the row of which an expression is all fields: of `(row).*`.
+pub(crate) fn row_of_all_fields(expr: &Expr) -> Option<Expr> {
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return None };
+    match access_chain.as_slice() {
+        [before @ .., AccessExpr::Dot(Expr::Identifier(all))]
+            if all.quote_style.is_none() && all.value == WHOLE_ROW =>
+        {
+            let (root, access_chain) = (root.clone(), before.to_vec());
+            Some(match access_chain.is_empty() {
+                true => *root,
+                false => Expr::CompoundFieldAccess { root, access_chain },
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The name that stands for all columns of a relation, or all fields of a row.
 const WHOLE_ROW: &str = "*";
 
 /// True for a name that stands for a relation's row.

@@ -3,12 +3,14 @@
 
 use crate::array::{Array, Dimension};
 use crate::catalog::{ColumnDef, Table};
+use crate::composite::{self, Attribute, Composite};
 use crate::datetime::ZonedTime;
 use crate::datum::Datum;
 use crate::enumeration::{Beside, Descriptor, Enum};
 use crate::index::{Index, IndexPart};
 use crate::interval::Interval;
 use crate::network::Network;
+use crate::record::{Record, Shape};
 use crate::system;
 use crate::types::Type;
 use crate::{key, kv, parse, row};
@@ -28,7 +30,27 @@ static ENUM: LazyLock<Enum> = LazyLock::new(|| {
     Enum::of(new).expect("in order")
 });
 
-static TYPES: LazyLock<[Type; 27]> = LazyLock::new(|| {
+/// A composite type with a field that was dropped, and one that is an array.
+static PAIR: LazyLock<Composite> = LazyLock::new(|| {
+    let attribute = |name: &str, ty| Attribute { name: name.into(), ty, dropped: name == "gone" };
+    let attributes = vec![
+        attribute("n", Type::Numeric(None)),
+        attribute("gone", Type::Text),
+        attribute("texts", Type::Text.array()),
+        attribute("whole", Type::Int4),
+    ];
+    let name = "pair".to_owned();
+    Composite::of(composite::Descriptor {
+        id: 90,
+        array: 91,
+        name,
+        version: 1,
+        attributes,
+        schema: 2200,
+    })
+});
+
+static TYPES: LazyLock<[Type; 29]> = LazyLock::new(|| {
     [
         Type::Bool,
         Type::Int2,
@@ -57,6 +79,8 @@ static TYPES: LazyLock<[Type; 27]> = LazyLock::new(|| {
         Type::Name,
         Type::Enum(*ENUM),
         Type::Enum(*ENUM).array(),
+        Type::Composite(*PAIR),
+        Type::Composite(*PAIR).array(),
     ]
 });
 
@@ -130,6 +154,18 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
         Type::Enum(of) => {
             let some = of.values().step_by(7).chain(of.values().take(12));
             proptest::sample::select(some.map(Datum::Enum).collect::<Vec<_>>()).boxed()
+        }
+        Type::Composite(of) => {
+            let fields = of.fields().iter();
+            let nullable = fields
+                .map(|field| prop_oneof![3 => value(field.ty), 1 => Just(Datum::Null)].boxed());
+            nullable
+                .collect::<Vec<_>>()
+                .prop_map(move |values| {
+                    let row = Record::new(Shape::Named(of), values).expect("a row");
+                    Datum::Record(row.into())
+                })
+                .boxed()
         }
         Type::Array(element) => {
             let element = element.ty();

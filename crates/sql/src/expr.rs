@@ -7,6 +7,7 @@ use crate::catalog::SearchPath;
 use crate::consistency::Guarantees;
 use crate::datetime::{Local, Zone};
 use crate::datum::Datum;
+use crate::domain::Domain;
 use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
@@ -17,6 +18,7 @@ use crate::made::Made;
 use crate::memory::{self, Held, QueryMemory};
 use crate::notify::Notifications;
 use crate::number;
+use crate::record::{Record, Shape};
 use crate::sequence::Sequences;
 use crate::settings::Settings;
 use crate::system::{Catalog, Opened, ServerInfo, Sessions};
@@ -297,7 +299,7 @@ pub(crate) enum Expr {
     And(Vec<Expr>),
     Or(Vec<Expr>),
     Not(Box<Expr>),
-    /// IS [NOT] NULL
+    /// IS [NOT] NULL: of a row, that all of its fields are, or that none is
     IsNull(Box<Expr>, bool),
     /// IS [NOT] TRUE / FALSE: the tested value, and true if negated.
     IsBool(Box<Expr>, bool, bool),
@@ -307,6 +309,10 @@ pub(crate) enum Expr {
     Each(Compare, Quantifier, Box<(Expr, Expr)>),
     /// An array of elements, or of arrays.
     Array(Vec<Expr>, Type),
+    /// A row of fields.
+    Row(Vec<Expr>, Shape),
+    /// A field of a row, by its place.
+    Field(Box<Expr>, usize),
     Like {
         text: Box<Expr>,
         pattern: Box<Expr>,
@@ -321,6 +327,8 @@ pub(crate) enum Expr {
     },
     Coalesce(Vec<Expr>),
     Cast(Box<Expr>, Type, Coercion),
+    /// A value of a domain's base type, which is checked.
+    Domain(Box<Expr>, Domain),
     Call(&'static Function, Vec<Expr>),
     /// A subquery, in logical plans only.
     Subquery(Box<Subquery>),
@@ -350,11 +358,11 @@ impl Expr {
                 if left.is_null() || right.is_null() {
                     return Ok(Datum::Null);
                 }
-                Datum::Bool(op.holds(left.order(&right)))
+                Datum::Bool(op.holds(left.compare(&right)?))
             }
             Expr::Distinct(sides, negated) => {
                 let (left, right) = (sides.0.eval(row, scope)?, sides.1.eval(row, scope)?);
-                Datum::Bool(left.order(&right).is_ne() != *negated)
+                Datum::Bool(left.compare(&right)?.is_ne() != *negated)
             }
             Expr::And(all) => {
                 let mut result = Datum::Bool(true);
@@ -383,7 +391,8 @@ impl Expr {
                 _ => Datum::Null,
             },
             Expr::IsNull(inner, negated) => {
-                Datum::Bool(inner.eval(row, scope)?.is_null() != *negated)
+                let value = inner.eval(row, scope)?;
+                Datum::Bool(if *negated { value.tests_not_null() } else { value.tests_null() })
             }
             Expr::IsBool(inner, value, negated) => {
                 Datum::Bool((inner.eval(row, scope)? == Datum::Bool(*value)) != *negated)
@@ -398,7 +407,7 @@ impl Expr {
                     let item = item.eval(row, scope)?;
                     if item.is_null() {
                         result = Datum::Null;
-                    } else if needle.order(&item).is_eq() {
+                    } else if needle.compare(&item)?.is_eq() {
                         return Ok(Datum::Bool(!negated));
                     }
                 }
@@ -412,7 +421,7 @@ impl Expr {
                 for value in array.values() {
                     if left.is_null() || value.is_null() {
                         result = Datum::Null;
-                    } else if op.holds(left.order(value)) == decisive {
+                    } else if op.holds(left.compare(value)?) == decisive {
                         return Ok(Datum::Bool(decisive));
                     }
                 }
@@ -422,6 +431,14 @@ impl Expr {
                 let parts = parts.iter().map(|part| part.eval(row, scope));
                 Datum::Array(Arc::new(Array::of_parts(*element, parts.collect::<Result<_, _>>()?)?))
             }
+            Expr::Row(parts, shape) => {
+                let values = evaluate(parts, row, scope)?;
+                Datum::Record(Arc::new(Record::new(shape.clone(), values)?))
+            }
+            Expr::Field(inner, at) => match inner.eval(row, scope)? {
+                Datum::Record(record) => record.values()[*at].clone(),
+                _ => Datum::Null,
+            },
             Expr::Like { text, pattern, escape, negated, fold } => {
                 let mut values = Values::of(scope);
                 values.add(text.eval(row, scope)?)?;
@@ -457,6 +474,11 @@ impl Expr {
             }
             Expr::Cast(inner, ty, how) => {
                 cast::cast(inner.eval(row, scope)?, *ty, how.explicit, scope.local())?
+            }
+            Expr::Domain(inner, domain) => {
+                let value = inner.eval(row, scope)?;
+                domain.check(&value, scope.session)?;
+                value
             }
             // The arguments are in memory until the function has returned.
             Expr::Call(function, args) => {
@@ -504,12 +526,15 @@ impl Expr {
             | Expr::Or(all)
             | Expr::Coalesce(all)
             | Expr::Call(_, all)
-            | Expr::Array(all, _) => {
+            | Expr::Array(all, _)
+            | Expr::Row(all, _) => {
                 all.iter().for_each(|part| part.walk(visit));
             }
             Expr::Not(inner)
             | Expr::IsNull(inner, _)
             | Expr::IsBool(inner, _, _)
+            | Expr::Domain(inner, _)
+            | Expr::Field(inner, _)
             | Expr::Cast(inner, _, _) => {
                 inner.walk(visit);
             }
@@ -546,10 +571,13 @@ impl Expr {
             | Expr::Or(all)
             | Expr::Coalesce(all)
             | Expr::Call(_, all)
-            | Expr::Array(all, _) => all.iter_mut().collect(),
+            | Expr::Array(all, _)
+            | Expr::Row(all, _) => all.iter_mut().collect(),
             Expr::Not(inner)
             | Expr::IsNull(inner, _)
             | Expr::IsBool(inner, _, _)
+            | Expr::Domain(inner, _)
+            | Expr::Field(inner, _)
             | Expr::Cast(inner, _, _) => vec![inner],
             Expr::In(needle, list, _) => {
                 std::iter::once(&mut **needle).chain(list.iter_mut()).collect()

@@ -8,6 +8,7 @@ use crate::error::{SqlError, state};
 use crate::interval::Interval;
 use crate::network::Network;
 use crate::numeric::Numeric;
+use crate::record::{self, Record};
 use crate::types::{NAME_LENGTH, Type};
 use bytes::Bytes;
 
@@ -44,10 +45,6 @@ impl Datum {
                     ));
                 }
             }
-            // No client asks for it: its columns are sent as text.
-            Datum::Bytes(_) if ty.is_record() => {
-                out.extend(self.to_text(ty).unwrap_or_default().as_bytes());
-            }
             Datum::Bytes(bytes) => out.extend(bytes),
             Datum::Uuid(id) => out.extend(id.as_bytes()),
             Datum::Date(days) => out.extend(days.to_be_bytes()),
@@ -78,6 +75,7 @@ impl Datum {
             }
             Datum::Oid(oid) | Datum::Object(oid, _) => out.extend(oid.to_be_bytes()),
             Datum::Enum(value) => out.extend(value.label().as_bytes()),
+            Datum::Record(record) => record.write_binary(out),
         }
         true
     }
@@ -135,10 +133,8 @@ impl Datum {
             },
             Type::Enum(of) => Datum::Enum(of.labelled(text(bytes)?)?),
             Type::Bytea => Datum::Bytes(Bytes::copy_from_slice(bytes)),
-            Type::Record | Type::Records => {
-                let what = format!("input of a value of type {ty}");
-                return Err(SqlError::unsupported(what));
-            }
+            Type::Record => return Err(record::no_fields()),
+            Type::Composite(ty) => Datum::Record(Record::from_binary(ty, bytes)?.into()),
             Type::Uuid => Datum::Uuid(uuid::Uuid::from_bytes(fixed(ty, bytes)?)),
             Type::Date => {
                 let days = i32::from_be_bytes(fixed(ty, bytes)?);
@@ -245,7 +241,7 @@ fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
     }
     let found = u32::try_from(oid).ok();
     let is_its = match element {
-        Type::Enum(of) => found == Some(of.id()),
+        Type::Enum(_) | Type::Composite(_) => found == Some(element.oid()),
         _ => found.and_then(Type::from_oid).map(Type::base) == Some(element.base()),
     };
     if !is_its {

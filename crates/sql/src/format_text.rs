@@ -10,7 +10,7 @@ use crate::json::{self, Jsonb};
 use crate::network::Network;
 use crate::number;
 use crate::numeric::Numeric;
-use crate::record;
+use crate::record::{self, Record};
 use crate::types::{NAME_LENGTH, Type};
 use bytes::Bytes;
 use std::fmt::{Display, LowerExp, Write};
@@ -50,7 +50,6 @@ impl Datum {
                     ));
                 }
             }
-            Datum::Bytes(bytes) if ty.is_record() => out.push_str(record::text(bytes)),
             Datum::Bytes(bytes) => {
                 out.push_str("\\x");
                 for byte in bytes {
@@ -77,6 +76,7 @@ impl Datum {
             Datum::Oid(oid) => _ = write!(out, "{oid}"),
             Datum::Object(_, name) => out.push_str(name),
             Datum::Enum(value) => out.push_str(value.label()),
+            Datum::Record(record) => record.write_text(zone, out),
         }
         true
     }
@@ -131,10 +131,8 @@ impl Datum {
             }
             Type::Name => Datum::text(within(text, NAME_LENGTH)),
             Type::ByteChar => Datum::text(byte_of(text)?),
-            Type::Record | Type::Records => {
-                let what = format!("input of a value of type {ty}");
-                return Err(SqlError::unsupported(what));
-            }
+            Type::Record => return Err(record::no_fields()),
+            Type::Composite(ty) => Datum::Record(Record::from_text_in(ty, text, local)?.into()),
             Type::Char(_) => Datum::text(text.trim_end_matches(' ')),
             Type::Bytea => Datum::Bytes(bytea(text).ok_or_else(bad)?),
             Type::Uuid => Datum::Uuid(uuid::Uuid::try_parse(trimmed).map_err(|_| bad())?),

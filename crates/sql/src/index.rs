@@ -419,6 +419,7 @@ pub(crate) fn type_of(expr: &Expr, table: &Table) -> Option<Type> {
         Expr::Column(at) => Some(table.columns[*at].ty),
         Expr::Const(value) => value.type_of(),
         Expr::Arith(_, ty, _) | Expr::Cast(_, ty, _) => Some(*ty),
+        Expr::Domain(_, domain) => Some(domain.base()),
         Expr::Coalesce(values) => values.iter().find_map(|value| type_of(value, table)),
         Expr::Call(Function { result: Out::Of(ty), .. }, _) => Some(*ty),
         _ => None,

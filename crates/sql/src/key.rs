@@ -21,6 +21,7 @@
 //!             their lengths, their lower bounds
 //!   timetz    52 + 8 bytes of the microseconds in UTC, 4 of the seconds to the west
 //!   bit       54 + bytes, escaped and ended as those of a text, the number of bits in the last
+//!   row       56 + (01 and the field) for each field up to the last that is not NULL, 02
 //!   NULL      F0
 //! ```
 
@@ -32,6 +33,7 @@ use crate::error::SqlError;
 use crate::interval::Interval;
 use crate::network::Network;
 use crate::numeric;
+use crate::record::Record;
 use crate::types::Type;
 use bytes::Bytes;
 
@@ -54,6 +56,7 @@ const TIMETZ: u8 = 0x52;
 /// The bytes of a time with a zone.
 const TIMETZ_BYTES: usize = 12;
 const BITS: u8 = 0x54;
+const RECORD: u8 = 0x56;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -112,6 +115,7 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.push(ENUM);
             write_escaped(value.place(), out);
         }
+        Datum::Record(record) => write_record(record, out),
     }
     if descending {
         out[from..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -161,6 +165,18 @@ fn write_array(array: &Array, out: &mut Vec<u8>) {
     dimensions.iter().for_each(|dimension| write_integer(dimension.lower.into(), out));
 }
 
+/// Writes the fields up to the last that is not NULL: the end is above all fields, as NULL is.
+fn write_record(record: &Record, out: &mut Vec<u8>) {
+    out.push(RECORD);
+    let values = record.values();
+    let count = values.iter().rposition(|value| !value.is_null()).map_or(0, |last| last + 1);
+    for value in &values[..count] {
+        out.push(1);
+        write(value, false, out);
+    }
+    out.push(2);
+}
+
 fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         out.push(byte);
@@ -172,9 +188,9 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// True if a key of this type determines the whole value. A number's scale, the sign of a zero,
-/// and an interval's parts are lost; arrays and `jsonb` are stored a second time.
+/// and an interval's parts are lost; arrays, rows and `jsonb` are stored a second time.
 pub(crate) const fn is_exact(ty: Type) -> bool {
-    !matches!(
+    let is_lossy = matches!(
         ty.plain(),
         Type::Numeric(_)
             | Type::Float4
@@ -182,7 +198,8 @@ pub(crate) const fn is_exact(ty: Type) -> bool {
             | Type::Interval
             | Type::Array(_)
             | Type::Jsonb
-    )
+    );
+    !is_lossy && !ty.is_row()
 }
 
 /// Decodes keys, value by value.
@@ -194,11 +211,6 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Reader { bytes, at: 0 }
-    }
-
-    /// True if no value follows.
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.at >= self.bytes.len()
     }
 
     fn byte(&mut self, invert: u8) -> Result<u8, SqlError> {
@@ -263,11 +275,17 @@ impl<'a> Reader<'a> {
                 self.escaped(invert)?;
                 0
             }
-            ARRAY if !in_array => {
+            ARRAY => {
                 while self.byte(invert)? == 1 {
                     self.skip_value(descending, true)?;
                 }
                 for _ in 0..2 * usize::from(self.byte(invert)?) {
+                    self.skip_value(descending, true)?;
+                }
+                0
+            }
+            RECORD => {
+                while self.byte(invert)? == 1 {
                     self.skip_value(descending, true)?;
                 }
                 0

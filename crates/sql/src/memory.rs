@@ -144,6 +144,7 @@ pub(crate) fn behind(datum: &Datum) -> usize {
         Datum::Object(_, name) => name.len() + 32,
         Datum::Numeric(n) => n.behind(),
         Datum::Array(array) => weight(array.values()) + 64,
+        Datum::Record(record) => weight(record.values()) + 48,
         _ => 0,
     }
 }

@@ -2,7 +2,8 @@
 //! statement's text.
 
 use crate::bits::MOST_BITS;
-use crate::enumeration::Enum;
+use crate::catalog::UserType;
+use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::interval::Fields;
 use crate::system;
@@ -69,15 +70,29 @@ impl Qualified {
     pub(crate) fn id(&self) -> Option<u32> {
         self.name.strip_prefix(BY_ID).filter(|_| self.schema.is_none())?.parse().ok()
     }
+
+    /// Returns the id of a materialized view, if it is a [`query_reference`].
+    pub(crate) fn query_id(&self) -> Option<u32> {
+        let id = self.name.strip_prefix(BY_ID).filter(|_| self.schema.is_none())?;
+        id.strip_prefix(OF_QUERY)?.parse().ok()
+    }
 }
 
 /// The beginning of a name that stands for the object of an id, in stored texts. No client can send
 /// it.
 const BY_ID: char = '\0';
+/// The sign behind it if the query of the object is meant.
+const OF_QUERY: char = 'q';
 
 /// Returns the name by which stored texts refer to an object.
 pub(crate) fn reference(id: u32) -> ast::Ident {
     ast::Ident::with_quote('"', format!("{BY_ID}{id}"))
+}
+
+/// Returns the name by which a statement of the system's own reads the query of a materialized
+/// view, instead of its rows.
+pub(crate) fn query_reference(id: u32) -> ast::Ident {
+    ast::Ident::with_quote('"', format!("{BY_ID}{OF_QUERY}{id}"))
 }
 
 /// A part of a stored text: a reference, if the part begins with one, and what follows.
@@ -201,14 +216,14 @@ pub(crate) fn enumeration(ty: &DataType) -> Option<Qualified> {
     }
 }
 
-/// The enum types that a statement may name, by their names in it.
-pub(crate) type NamedTypes = Vec<(Qualified, Enum)>;
+/// The types of the database that a statement may name, by their names in it.
+pub(crate) type NamedTypes = Vec<(Qualified, UserType)>;
 
-/// True if a type name means an enum type, in an expression that its table stores.
-pub(crate) fn is_enum(ty: &DataType, of: Enum) -> bool {
+/// True if a type name means a type of the database, in an expression that its table stores.
+pub(crate) fn is_user_type(ty: &DataType, of: UserType) -> bool {
     enumeration(ty).is_some_and(|name| match name.id() {
         Some(id) => id == of.id(),
-        None => name.name == of.descriptor().name,
+        None => name.name == of.name(),
     })
 }
 
@@ -218,9 +233,32 @@ fn with_digits(ty: Type, digits: Option<u64>) -> Type {
     Type::with_modifier(ty.oid(), modifier).unwrap_or(ty)
 }
 
-/// Returns the type of a type name: one of PostgreSQL's, or one of the enum types that the database
-/// has.
-pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Type, SqlError> {
+/// Returns the type of the database that a type name means, if it means one.
+pub(crate) fn user_type(ty: &DataType, types: &[(Qualified, UserType)]) -> Option<UserType> {
+    let name = match ty {
+        DataType::Custom(..) => enumeration(ty)?,
+        _ => return None,
+    };
+    let is_it = |(other, ty): &&(Qualified, UserType)| {
+        *other == name || name.id().is_some_and(|id| id == ty.id())
+    };
+    types.iter().find(is_it).map(|(_, ty)| *ty)
+}
+
+/// Returns the type of a type name, and the domain if it means one, whose base type that is.
+pub(crate) fn declared_type(
+    ty: &DataType,
+    types: &[(Qualified, UserType)],
+) -> Result<(Type, Option<Domain>), SqlError> {
+    match user_type(ty, types) {
+        Some(UserType::Domain(domain)) => Ok((domain.base(), Some(domain))),
+        _ => Ok((data_type(ty, types)?, None)),
+    }
+}
+
+/// Returns the type of a type name: one of PostgreSQL's, or one of those that the database has.
+/// Fails with 0A000 for a domain: its constraints would not be checked.
+pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, UserType)]) -> Result<Type, SqlError> {
     use ast::{CharacterLength, ExactNumberInfo, TimezoneInfo};
     let invalid = |message: &str| SqlError::new(state::INVALID_PARAMETER, message);
     // A bit string of no length is one of one bit.
@@ -311,6 +349,10 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
         }
         // A length and further dimensions are no part of the type.
         DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
+            if let Some(UserType::Domain(domain)) = user_type(element, types) {
+                let what = format!("an array of the domain {}", domain.shown());
+                return Err(SqlError::unsupported(what));
+            }
             match data_type(element, types)? {
                 // Each element would be as long as the type allows when it is shown.
                 ty @ Type::Char(2..) => {
@@ -327,14 +369,12 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, Enum)]) -> Result<Ty
         {
             ty
         }
-        DataType::Custom(..)
-            if let Some(name) = enumeration(ty)
-                && let Some((_, found)) = types.iter().find(|(other, ty)| {
-                    *other == name || name.id().is_some_and(|id| id == ty.id())
-                }) =>
-        {
-            Type::Enum(*found)
-        }
+        DataType::Custom(..) if let Some(found) = user_type(ty, types) => match found {
+            UserType::Domain(domain) => {
+                return Err(SqlError::unsupported(format!("the domain {} here", domain.shown())));
+            }
+            found => found.ty(),
+        },
         other => {
             let name = enumeration(other).map(|name| name.to_string());
             let name = name.unwrap_or_else(|| other.to_string().to_lowercase());

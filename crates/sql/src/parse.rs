@@ -2,15 +2,18 @@
 //! know, and parses the rest.
 
 use crate::alter_any::{self, AlterAny};
+use crate::attributes;
 use crate::carried;
 use crate::clauses;
 use crate::copy;
 use crate::create_as::{self, TableAs};
 use crate::datetime::{self, Local};
-use crate::dialect::Bounded;
+use crate::dialect::{self, Bounded};
+use crate::domain;
 use crate::error::{SqlError, state};
 use crate::like::{self, Like};
 use crate::limits;
+use crate::materialized::{self, MaterializedStatement};
 use crate::names;
 use crate::notify;
 use crate::select_into;
@@ -63,9 +66,15 @@ pub(crate) struct Parsed {
     pub(crate) likes: Vec<Like>,
     /// The text of the query of CREATE VIEW.
     pub(crate) view_text: Option<String>,
+    /// True for a statement about a domain; `statement` is one about a table then.
+    pub(crate) is_domain: bool,
+    /// A statement about a materialized view; `statement` is one about a table then, or a stand-in.
+    pub(crate) materialized: Option<MaterializedStatement>,
     /// ALTER … OWNER TO; `statement` is a stand-in then.
     pub(crate) alter_any: Option<AlterAny>,
-    /// The constraint of COMMENT ON CONSTRAINT; `statement` is COMMENT ON TABLE then.
+    /// True for ALTER TYPE … ATTRIBUTE, which is parsed as ALTER TABLE … COLUMN.
+    pub(crate) alters_type: bool,
+    /// The constraint of COMMENT ON CONSTRAINT; `statement` is COMMENT ON TABLE or DOMAIN then.
     pub(crate) commented: Option<ast::Ident>,
     /// A statement of two-phase commit; `statement` is a stand-in then.
     pub(crate) two_phase: Option<TwoPhase>,
@@ -262,7 +271,11 @@ fn parse_statement(
     let alter_database = cut_alter_database(&mut tokens)?;
     let vacuum = vacuum::cut(&mut tokens)?;
     let alter_any = alter_any::cut(&mut tokens);
+    let alters_type = attributes::adapt(&mut tokens);
+    dialect::name_all_fields(&mut tokens);
     let sequence = if alter_any.is_none() { sequence::cut(&mut tokens)? } else { None };
+    let is_domain = domain::cut(&mut tokens);
+    let materialized = materialized::cut(&mut tokens)?;
     let likes = like::cut(&mut tokens)?;
     let commented = cut_commented(&mut tokens);
     let constraints = cut_set_constraints(&mut tokens);
@@ -356,7 +369,10 @@ fn parse_statement(
         copy_to,
         likes,
         view_text,
+        is_domain,
+        materialized,
         alter_any,
+        alters_type,
         commented,
         two_phase,
         is_global_temporary,
@@ -366,17 +382,20 @@ fn parse_statement(
 }
 
 /// Cuts `CONSTRAINT name ON` from COMMENT ON CONSTRAINT, which the parser does not know, and leaves
-/// COMMENT ON TABLE.
+/// COMMENT ON TABLE or ON DOMAIN.
 fn cut_commented(tokens: &mut Vec<TokenWithSpan>) -> Option<ast::Ident> {
     let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
     let begins = is(0, "comment") && is(1, "on") && is(2, "constraint") && is(4, "on");
-    if !begins || (is(5, "domain") && !is(6, "is")) {
+    if !begins {
         return None;
     }
+    let is_of_domain = is(5, "domain") && !is(6, "is");
     let Token::Word(name) = &tokens[3].token else { return None };
     let name = name.to_ident(tokens[3].span);
     tokens.drain(2..5);
-    tokens.insert(2, TokenWithSpan::wrap(Token::make_keyword("table")));
+    if !is_of_domain {
+        tokens.insert(2, TokenWithSpan::wrap(Token::make_keyword("table")));
+    }
     Some(name)
 }
 
@@ -758,7 +777,7 @@ pub(crate) fn data_type(text: &str) -> Option<ast::DataType> {
 
 /// Returns the name of a type: one of the database by its id, which any search path finds.
 pub(crate) fn name_of_type(ty: Type) -> Option<ast::DataType> {
-    let Some(of) = ty.enumeration() else {
+    let Some(of) = ty.user_type() else {
         return match ty {
             // Its length is not a part of its name.
             Type::Char(0) => data_type("bpchar"),

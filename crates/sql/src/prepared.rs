@@ -2,12 +2,11 @@
 
 use crate::bind::Binder;
 use crate::cast;
-use crate::catalog::{self, Object, Resolver};
+use crate::catalog::{self, Resolver, UserType};
 use crate::clauses;
 use crate::compile::{self, Compiled, Plan};
 use crate::datetime;
 use crate::datum::Datum;
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::names::{self, NamedTypes, Qualified};
@@ -74,7 +73,7 @@ impl Session {
         let name = names::fold(name);
         self.refuse_prepared(&name)?;
         let named: Vec<_> = data_types.iter().filter_map(names::enumeration).collect();
-        let types = self.enums(named).await?;
+        let types = self.user_types(named).await?;
         let declared =
             data_types.iter().map(|ty| Ok(Some(names::data_type(ty, &types)?.unlimited())));
         let declared: Arc<[_]> = declared.collect::<Result<_, SqlError>>()?;
@@ -159,7 +158,7 @@ impl Session {
                 .detail(format!("Expected {wanted} parameters but got {given}.")));
         }
         let named = type_names::in_statement(execute);
-        let types = self.enums(named).await?;
+        let types = self.user_types(named).await?;
         let mut params = self.arguments(given, &inner.params, &types).await;
         let is_bad = params.as_ref().is_err_and(|error| error.sqlstate == state::BAD_TEXT);
         if is_bad && self.renew(&name).await? {
@@ -179,11 +178,11 @@ impl Session {
         Box::pin(self.run(portal, max))
     }
 
-    /// Plans a prepared statement for the newest versions of its parameters' enum types: a client
-    /// may send labels that are newer than the plan. Returns false if the plan has them.
+    /// Plans a prepared statement for the newest versions of its parameters' types: a client may
+    /// send labels or fields that are newer than the plan. Returns false if the plan has them.
     pub async fn renew(&mut self, name: &str) -> Result<bool, SqlError> {
         let Some(old) = self.find(name)?.compiled.clone() else { return Ok(false) };
-        let types: Vec<Enum> = old.params.iter().filter_map(|ty| ty.enumeration()).collect();
+        let types: Vec<_> = old.params.iter().filter_map(|ty| ty.user_type()).collect();
         let newest = self.newest(&types).await?;
         if types.iter().zip(&newest).all(|(old, new)| old.planned() == new.planned()) {
             return Ok(false);
@@ -197,8 +196,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Finds the enum types of some names.
-    async fn enums(
+    /// Finds the types of some names.
+    async fn user_types(
         &mut self,
         names: impl IntoIterator<Item = Qualified>,
     ) -> Result<NamedTypes, SqlError> {
@@ -208,21 +207,18 @@ impl Session {
         }
         let (path, mut own) = (self.facts.search_path(), None);
         let (txn, clean) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
-        Resolver::new(&path).enum_types(txn, &self.engine.cache, names, clean).await
+        Resolver::new(&path).user_types(txn, &self.engine.cache, names, clean).await
     }
 
-    /// Returns the newest versions of enum types; of one that was dropped, the one that is given.
-    async fn newest(&mut self, types: &[Enum]) -> Result<Vec<Enum>, SqlError> {
+    /// Returns the newest versions of types; of one that was dropped, the one that is given.
+    async fn newest(&mut self, types: &[UserType]) -> Result<Vec<UserType>, SqlError> {
         let mut own = None;
         let (txn, clean) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
         let mut newest = Vec::with_capacity(types.len());
         for ty in types {
             let (cache, id) = (&self.engine.cache, ty.id());
-            let found = catalog::object_by_id(txn, cache, id, clean, Lock::Shared).await?;
-            newest.push(match found {
-                Some(Object::Enum(found)) => found,
-                _ => *ty,
-            });
+            let found = catalog::type_of_id(txn, cache, id, clean, Lock::Shared).await?;
+            newest.push(found.unwrap_or(*ty));
         }
         Ok(newest)
     }
@@ -232,7 +228,7 @@ impl Session {
         &mut self,
         given: &[ast::Expr],
         types: &[Type],
-        named: &[(Qualified, Enum)],
+        named: &[(Qualified, UserType)],
     ) -> Result<Vec<Datum>, SqlError> {
         let mut binder = Binder::new(&[]);
         binder.types = named.to_vec();
@@ -240,7 +236,7 @@ impl Session {
         binder.begin_clause("EXECUTE parameters", false);
         let mut exprs = Vec::with_capacity(given.len());
         for (at, (expr, ty)) in given.iter().zip(types).enumerate() {
-            let bound = binder.bind(expr)?;
+            let bound = binder.bind_as(expr, *ty, false)?;
             if let Some(from) = bound.ty
                 && !cast::is_assignable(from, *ty)
             {

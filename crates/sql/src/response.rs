@@ -1,6 +1,7 @@
 //! The responses of a session.
 
 use crate::datum::Datum;
+use crate::domain::Domain;
 use crate::error::SqlError;
 use crate::types::Type;
 use std::sync::Arc;
@@ -16,12 +17,14 @@ pub struct Column {
     pub table: u32,
     /// The number in that table, counted from 1; 0 if it is computed.
     pub number: i16,
+    /// The domain that the values are of; clients know them by its base type.
+    pub domain: Option<Domain>,
 }
 
 impl Column {
     /// Returns a computed column.
     pub fn new(name: impl Into<String>, ty: Type) -> Self {
-        Column { name: name.into(), ty, table: 0, number: 0 }
+        Column { name: name.into(), ty, table: 0, number: 0, domain: None }
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::array::{Array, Dimension, MOST_DIMENSIONS};
 use crate::bits::{Bits, bytes_of};
 use crate::catalog::Table;
+use crate::composite::Composite;
 use crate::datetime::ZonedTime;
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -16,6 +17,7 @@ use crate::json::Jsonb;
 use crate::key;
 use crate::network::Network;
 use crate::numeric::{MOST_SCALE, Stored};
+use crate::record::{Record, Shape};
 use crate::types::Type;
 use bytes::Bytes;
 
@@ -167,6 +169,7 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         // No column of a stored table has such a type.
         Datum::Object(oid, _) => write_signed((*oid).into(), out),
         Datum::Enum(value) => write_bytes(value.place(), out),
+        Datum::Record(record) => write_record(record, out),
     }
 }
 
@@ -199,6 +202,25 @@ fn write_array(array: &Array, out: &mut Vec<u8>) {
         match value {
             Datum::Null => out[bitmap + at / 8] |= 1 << (at % 8),
             datum => write(datum, out),
+        }
+    }
+}
+
+/// Writes the number of attributes, dropped ones included, a bitmap of NULLs, the other values.
+fn write_record(record: &Record, out: &mut Vec<u8>) {
+    let attributes = match record.shape() {
+        Shape::Named(ty) => ty.descriptor().attributes.as_slice(),
+        // No column of a stored table has such a type.
+        Shape::Anonymous(_) => return write_varint(0, out),
+    };
+    write_varint(attributes.len() as u128, out);
+    let bitmap = out.len();
+    out.resize(bitmap + attributes.len().div_ceil(8), 0);
+    let mut values = record.values().iter();
+    for (at, attribute) in attributes.iter().enumerate() {
+        match Some(attribute).filter(|it| !it.dropped).and_then(|_| values.next()) {
+            None | Some(Datum::Null) => out[bitmap + at / 8] |= 1 << (at % 8),
+            Some(datum) => write(datum, out),
         }
     }
 }
@@ -306,6 +328,7 @@ impl<'a> Source<'a> {
                     }
                 }
             }
+            Type::Composite(ty) => _ = self.record(ty)?,
             _ => _ = self.varint()?,
         }
         Ok(())
@@ -373,6 +396,27 @@ impl<'a> Source<'a> {
         Array::with(element, dimensions, values)
     }
 
+    /// Reads a row of a composite type. Attributes that were added later are NULL.
+    fn record(&mut self, ty: Composite) -> Result<Record, SqlError> {
+        let attributes = &ty.descriptor().attributes;
+        let count = self.length()?;
+        if count > attributes.len() {
+            return Err(SqlError::corrupted("a row as a value has more fields than its type"));
+        }
+        let nulls = self.take(count.div_ceil(8))?;
+        let mut values = Vec::with_capacity(ty.fields().len());
+        for (at, attribute) in attributes.iter().enumerate() {
+            let value = match at >= count || nulls[at / 8] >> (at % 8) & 1 == 1 {
+                true => Datum::Null,
+                false => self.read(attribute.ty)?,
+            };
+            if !attribute.dropped {
+                values.push(value);
+            }
+        }
+        Record::new(Shape::Named(ty), values)
+    }
+
     fn read(&mut self, ty: Type) -> Result<Datum, SqlError> {
         let wrong = |_| SqlError::corrupted("a number in a row is too large for its column");
         Ok(match ty {
@@ -435,13 +479,13 @@ impl<'a> Source<'a> {
                 Datum::Uuid(uuid::Uuid::from_bytes(id))
             }
             Type::Array(element) => Datum::Array(self.array(element.ty().base())?.into()),
+            Type::Composite(ty) => Datum::Record(self.record(ty)?.into()),
             Type::Int2Vector
             | Type::OidVector
             | Type::Internal(_)
             | Type::Object(_)
             | Type::Void
-            | Type::Record
-            | Type::Records => {
+            | Type::Record => {
                 return Err(SqlError::corrupted("a row has a value of a system table's type"));
             }
             Type::Interval => Datum::Interval(Interval {

@@ -13,6 +13,7 @@ use crate::error::{SqlError, aborted, restart, state};
 use crate::exec::{self, Reader};
 use crate::explain::{self, Actuals, Explained, Summary};
 use crate::expr::{Facts, Scope};
+use crate::materialized::MaterializedStatement;
 use crate::memory::weight;
 use crate::movement::Place;
 use crate::parse::{AsOf, Parsed};
@@ -238,6 +239,9 @@ impl Session {
         if let Statement::Fetch { name, direction, into: None, .. } = &compiled.source.statement {
             let moves = compiled.source.moves;
             return Box::pin(self.fetch(portal, name, direction, moves, max)).await;
+        }
+        if let Some(MaterializedStatement::Refresh(refresh)) = &compiled.source.materialized {
+            return self.refresh(&compiled, refresh).await;
         }
         match &compiled.source.statement {
             Statement::Prepare { .. } => return self.prepare(&compiled).await,

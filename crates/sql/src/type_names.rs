@@ -3,7 +3,7 @@
 use crate::names::{self, Qualified};
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, ArrayElemTypeDef, DataType, Expr, ObjectName,
-    Statement, Visit,
+    Statement, UserDefinedTypeRepresentation, Visit,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -52,6 +52,13 @@ pub(crate) fn in_statement(statement: &Statement) -> BTreeSet<Qualified> {
     match statement {
         Statement::CreateTable(create) => {
             let types = create.columns.iter().map(|column| &column.data_type);
+            names.extend(types.filter_map(names::enumeration));
+        }
+        Statement::CreateType {
+            representation: Some(UserDefinedTypeRepresentation::Composite { attributes }),
+            ..
+        } => {
+            let types = attributes.iter().map(|attribute| &attribute.data_type);
             names.extend(types.filter_map(names::enumeration));
         }
         Statement::AlterTable(alter) => {

@@ -1,5 +1,7 @@
 //! The column types, with PostgreSQL's names and object ids.
 
+use crate::catalog::UserType;
+use crate::composite::Composite;
 use crate::enumeration::Enum;
 use crate::rounded::Rounded;
 use std::fmt;
@@ -27,7 +29,7 @@ pub enum Type {
     Varchar(Option<u32>),
     /// `character(n)`, padded with blanks
     Char(u32),
-    /// `name`: text of at most [`NAME_LENGTH`] bytes
+    /// `name`: text of at most 63 bytes
     Name,
     /// `"char"`: text of one byte, in system tables
     ByteChar,
@@ -79,10 +81,10 @@ pub enum Type {
     Enum(Enum),
     /// `void`: the result of functions that return nothing, which is an empty text
     Void,
-    /// `record`: a column that SEARCH has added to a query, which no table stores
+    /// `record`: rows whose fields each value tells; no table stores them
     Record,
-    /// `record[]`, of SEARCH and CYCLE
-    Records,
+    /// A composite type of the database, or the row type of a table
+    Composite(Composite),
 }
 
 /// A kind of objects that a type has the ids of.
@@ -210,15 +212,15 @@ pub(crate) const NAME_LENGTH: usize = 63;
 pub struct Element {
     oid: u32,
     modifier: i32,
-    /// The type, if it is an enum type.
-    of: Option<Enum>,
+    /// The type, if it is one of the database.
+    of: Option<UserType>,
 }
 
 impl Element {
     /// Returns the type.
     pub const fn ty(self) -> Type {
         match (self.of, Type::with_modifier(self.oid, self.modifier)) {
-            (Some(ty), _) => Type::Enum(ty),
+            (Some(of), _) => of.ty(),
             (None, Some(ty)) => ty,
             (None, None) => Type::Text,
         }
@@ -227,14 +229,14 @@ impl Element {
     /// Returns the object id of arrays of it, and their name.
     const fn array(self) -> (u32, &'static str) {
         match self.of {
-            Some(ty) => (ty.array_id(), ty.shown_array()),
+            Some(of) => (of.array_id(), of.shown_array()),
             None => array_of(self.oid),
         }
     }
 }
 
 /// The types that arrays have as elements: object id, the array's object id, and its name.
-pub(crate) const ARRAYS: [(u32, u32, &str); 39] = [
+pub(crate) const ARRAYS: [(u32, u32, &str); 40] = [
     (16, 1000, "boolean[]"),
     (17, 1001, "bytea[]"),
     (18, 1002, "\"char\"[]"),
@@ -268,6 +270,7 @@ pub(crate) const ARRAYS: [(u32, u32, &str); 39] = [
     (2204, 2209, "regoperator[]"),
     (2205, 2210, "regclass[]"),
     (2206, 2211, "regtype[]"),
+    (2249, 2287, "record[]"),
     (2950, 2951, "uuid[]"),
     (3220, 3221, "pg_lsn[]"),
     (3802, 3807, "jsonb[]"),
@@ -295,8 +298,10 @@ impl Type {
             Type::Array(_) => self,
             Type::Int2Vector => Type::Int2.array(),
             Type::OidVector => Type::Oid.array(),
-            Type::Enum(of) => Type::Array(Element { oid: of.id(), modifier: -1, of: Some(of) }),
-            ty => Type::Array(Element { oid: ty.oid(), modifier: ty.modifier(), of: None }),
+            ty => {
+                let (oid, modifier) = (ty.oid(), ty.modifier());
+                Type::Array(Element { oid, modifier, of: ty.user_type() })
+            }
         }
     }
 
@@ -349,13 +354,13 @@ impl Type {
             Type::Internal(kind) => kind.oid(),
             Type::Void => 2278,
             Type::Record => 2249,
-            Type::Records => 2287,
+            Type::Composite(ty) => ty.id(),
             Type::Object(kind) => kind.oid(),
         }
     }
 
-    /// Returns the type of an object id; `None` for unknown ones, for those of enum types, and for
-    /// 0 and 705 (not specified).
+    /// Returns the type of an object id; `None` for unknown ones, for those of the database, and
+    /// for 0 and 705 (not specified).
     pub const fn from_oid(oid: u32) -> Option<Type> {
         Some(match oid {
             16 => Type::Bool,
@@ -381,6 +386,7 @@ impl Type {
             1184 => Type::TimestampTz,
             1186 => Type::Interval,
             1700 => Type::Numeric(None),
+            2249 => Type::Record,
             2950 => Type::Uuid,
             114 => Type::Json,
             650 => Type::Cidr,
@@ -473,7 +479,7 @@ impl Type {
             Type::Internal(kind) => kind.name(),
             Type::Void => "void",
             Type::Record => "record",
-            Type::Records => "record[]",
+            Type::Composite(ty) => ty.shown(),
             Type::Object(kind) => kind.name(),
         }
     }
@@ -531,23 +537,61 @@ impl Type {
     pub const fn enumeration(self) -> Option<Enum> {
         match self {
             Type::Enum(of) => Some(of),
+            Type::Array(Element { of: Some(UserType::Enum(of)), .. }) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Returns the type of the database that it is, or that its elements have.
+    pub(crate) const fn user_type(self) -> Option<UserType> {
+        match self {
+            Type::Enum(of) => Some(UserType::Enum(of)),
+            Type::Composite(of) => Some(UserType::Composite(of)),
             Type::Array(element) => element.of,
             _ => None,
         }
     }
 
-    /// Returns it with another version of its enum type.
-    pub(crate) fn with_version(self, new: Enum) -> Type {
+    /// Adds the types of the database that its values have, each once: the types of fields, too.
+    pub(crate) fn each_user_type(self, all: &mut Vec<UserType>) {
+        let Some(of) = self.user_type().filter(|of| !all.contains(of)) else { return };
+        all.push(of);
+        if let UserType::Composite(of) = of {
+            of.fields().iter().for_each(|field| field.ty.each_user_type(all));
+        }
+    }
+
+    /// Returns it with another version of a type of the database.
+    pub(crate) fn with_version(self, new: UserType) -> Type {
         match self {
-            Type::Enum(old) if old == new => Type::Enum(new),
-            Type::Array(element) if element.of == Some(new) => Type::Enum(new).array(),
+            Type::Array(Element { of: Some(old), .. }) => old.ty().with_version(new).array(),
+            Type::Enum(old) if UserType::Enum(old) == new => new.ty(),
+            Type::Composite(old) if UserType::Composite(old) == new => new.ty(),
+            Type::Composite(old) => Type::Composite(old.with_version(new)),
             other => other,
         }
     }
 
-    /// True for rows as values, which only SEARCH and CYCLE make.
-    pub const fn is_record(self) -> bool {
-        matches!(self, Type::Record | Type::Records)
+    /// True for rows as values.
+    pub const fn is_row(self) -> bool {
+        matches!(self, Type::Record | Type::Composite(_))
+    }
+
+    /// True for `record` and arrays of it, which no table stores.
+    pub const fn is_anonymous(self) -> bool {
+        match self {
+            Type::Record => true,
+            Type::Array(element) => element.oid == Type::Record.oid(),
+            _ => false,
+        }
+    }
+
+    /// True for the row type of a table, and arrays of it.
+    pub const fn is_row_of_table(self) -> bool {
+        match self.user_type() {
+            Some(UserType::Composite(of)) => of.is_of_table(),
+            _ => false,
+        }
     }
 
     /// True if no table of a user stores its values.
@@ -569,7 +613,8 @@ impl Type {
     pub const fn has_order(self) -> bool {
         match self {
             Type::Json | Type::Void | Type::Internal(_) => false,
-            Type::Array(element) => element.oid != Type::Json.oid(),
+            Type::Composite(ty) => ty.has_order(),
+            Type::Array(element) => element.ty().has_order(),
             _ => true,
         }
     }

@@ -55,8 +55,15 @@ pub(crate) fn hidden_key(table: &Table, age: Age, row_number: &mut u64) -> Vec<u
     out
 }
 
-/// Fails if a row violates a constraint that concerns it alone.
-fn check(table: &Table, row: &[Datum], facts: &Facts) -> Result<(), SqlError> {
+/// Fails if a row violates a constraint that concerns it alone. `before` is the row that it
+/// replaces.
+fn check(
+    table: &Table,
+    row: &[Datum],
+    before: Option<&[Datum]>,
+    facts: &Facts,
+) -> Result<(), SqlError> {
+    table.check_domains(row, before, facts)?;
     for (column, datum) in table.columns.iter().zip(row) {
         if column.not_null && datum.is_null() {
             return Err(SqlError::new(
@@ -157,7 +164,7 @@ pub(crate) async fn insert_above<S: Store + ?Sized>(
     highest: Option<&mut Option<Key>>,
 ) -> Result<Option<Clash>, SqlError> {
     table.generate(row)?;
-    check(table, row, facts)?;
+    check(table, row, None, facts)?;
     let key = match table.row_key(row) {
         Some(bytes) => {
             let key = kv::to_key(bytes);
@@ -200,7 +207,7 @@ pub(crate) async fn update<S: Store + ?Sized>(
     new: &[Datum],
     facts: &Facts,
 ) -> Result<(), SqlError> {
-    check(table, new, facts)?;
+    check(table, new, Some(old), facts)?;
     let new_key = table.row_key(new).map_or_else(|| key.clone(), kv::to_key);
     let moved = new_key != *key;
     if moved {

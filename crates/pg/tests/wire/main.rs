@@ -14,6 +14,7 @@ mod notify;
 mod protocol;
 mod queries;
 mod row_locks;
+mod rows;
 mod schemas;
 mod sequences;
 mod slt;

@@ -11,15 +11,9 @@ use crate::types::Type;
 use std::sync::Arc;
 
 const ANY: Param = Param::Any;
-/// `json_agg` of whole rows, which begin lines of their own.
-pub(crate) const JSON_AGG_OF_ROWS: &str = "json_agg of rows";
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("json_agg", &[ANY], Out::Of(Type::Json), texts).lenient(),
-    Function::new(JSON_AGG_OF_ROWS, &[ANY], Out::Of(Type::Json), |_| {
-        Box::new(Texts { has_lines: true, ..Texts::default() })
-    })
-    .lenient(),
     Function::new("json_object_agg", &[ANY, ANY], Out::Of(Type::Json), texts).lenient(),
     Function::new("jsonb_agg", &[ANY], Out::Of(Type::Jsonb), items).lenient(),
     Function::new("jsonb_object_agg", &[ANY, ANY], Out::Of(Type::Jsonb), items).lenient(),
@@ -38,8 +32,6 @@ fn texts(_: Type) -> Box<dyn Accumulator> {
 struct Texts {
     text: String,
     is_object: bool,
-    /// True if each item but the first begins a line.
-    has_lines: bool,
     zone: Zone,
 }
 
@@ -64,8 +56,8 @@ impl Accumulator for Texts {
             self.text.push_str(" : ");
         }
         if let Some(value) = args.last() {
-            let is_array = matches!(value, Datum::Array(_)) && !self.is_object;
-            if (is_array || self.has_lines && !value.is_null()) && before > 0 {
+            let has_parts = matches!(value, Datum::Array(_) | Datum::Record(_));
+            if has_parts && !self.is_object && before > 0 {
                 self.text.push_str("\n ");
             }
             json::write_json(value, Style::Plain, &self.zone, &mut self.text)?;

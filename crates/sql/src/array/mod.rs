@@ -2,8 +2,6 @@
 
 mod text;
 
-pub(crate) use text::element_text;
-
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::types::Type;

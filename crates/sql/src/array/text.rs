@@ -85,13 +85,6 @@ impl Array {
     }
 }
 
-/// Returns the text of an element, in quotes if it needs them.
-pub(crate) fn element_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    write_element(text, &mut out);
-    out
-}
-
 fn write_element(text: &str, out: &mut String) {
     let special = |c: char| matches!(c, '{' | '}' | ',' | '"' | '\\') || is_blank(c);
     if !text.is_empty() && !text.contains(special) && !text.eq_ignore_ascii_case("null") {

@@ -88,8 +88,7 @@ impl Binder {
                 format!("{name}(*) must be used to call a parameterless aggregate function");
             return Err(SqlError::new(state::WRONG_OBJECT, message));
         }
-        let (args, of_rows) = self.bind_arguments(name, &parts.args)?;
-        let name = if of_rows && name == "json_agg" { aggregate::JSON_AGG_OF_ROWS } else { name };
+        let args = self.bind_arguments(name, &parts.args)?;
         let order = self.order_keys(parts.order)?;
         let within = self.within(parts.within)?;
         let plain: Vec<Expr> = args.iter().map(|arg| arg.expr.clone()).collect();

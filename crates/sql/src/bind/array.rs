@@ -5,7 +5,6 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::names;
-use crate::system::FIRST_USER_ID;
 use crate::types::Type;
 use sqlparser::ast::{self, AccessExpr, Subscript};
 
@@ -41,9 +40,6 @@ impl Binder {
             }
             None => self.meet_all("ARRAY", &bound)?.unwrap_or(Type::Text),
         };
-        if element.is_record() {
-            return Err(SqlError::unsupported(format!("an array of {element}")));
-        }
         let has_arrays = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));
         let element = element.element().unwrap_or(element);
         let of_part = if has_arrays { element.array() } else { element };
@@ -87,15 +83,38 @@ impl Binder {
                 rest => self.subscripts(&column, rest),
             };
         }
-        let array = self.bind_free(root)?;
+        let is_field = |access: &AccessExpr| matches!(access, AccessExpr::Dot(_));
+        let behind = chain.iter().rposition(is_field).map_or(0, |at| at + 1);
+        let (fields, chain) = chain.split_at(behind);
+        let array = match fields {
+            [] => self.bind_free(root)?,
+            [before @ .., last] => {
+                let AccessExpr::Dot(ast::Expr::Identifier(name)) = last else {
+                    return Err(SqlError::unsupported("a field without a name"));
+                };
+                match (before, self.relation_named(root)) {
+                    ([], Some(relation)) => self.resolve(Some(&relation), name)?,
+                    ([], None) => {
+                        let row = self.bind_free(root)?;
+                        self.field(row, name)?
+                    }
+                    (before, _) => {
+                        let row = self.subscripts(root, before)?;
+                        self.field(row, name)?
+                    }
+                }
+            }
+        };
+        if chain.is_empty() {
+            return Ok(array);
+        }
         if array.ty == Some(Type::Jsonb) {
             return self.jsonb_subscripts(array, chain);
         }
-        if let (Expr::Column(id), Some(Type::Text)) = (&array.expr, array.ty)
-            && (1..FIRST_USER_ID).contains(&self.column(*id).origin.0)
+        if array.ty == Some(Type::Name)
             && let [AccessExpr::Subscript(Subscript::Index { index })] = chain
         {
-            // A name of a system table is an array of characters, counted from 0.
+            // A name is an array of characters, counted from 0.
             let one = || Typed::of(Expr::Const(Datum::Int4(1)), Type::Int4);
             let index = self.subscript(index)?;
             let at = self.arith(Arith::Add, index, one(), "+")?;
@@ -195,7 +214,7 @@ impl Binder {
                 for part in bound {
                     let part = Typed::of(self.coerce(part, common, false)?, common);
                     let (needle, item) = self.meet_sides(left.clone(), part, "=")?;
-                    side = Typed { expr: needle, ty: left.ty };
+                    side = Typed { expr: needle, ..left.clone() };
                     items.push(item);
                 }
                 return boolean(Expr::In(Box::new(side.expr), items, op == Compare::Ne));
@@ -204,9 +223,9 @@ impl Binder {
         let right = match left.ty {
             Some(ty) => self.bind_array_of(array, ty)?,
             None => match self.bind(array)? {
-                Typed { expr, ty: None } => {
+                Typed { expr, ty: None, .. } => {
                     let texts = Type::Text.array();
-                    Typed::of(self.coerce(Typed { expr, ty: None }, texts, false)?, texts)
+                    Typed::of(self.coerce(Typed::free(expr), texts, false)?, texts)
                 }
                 typed => typed,
             },

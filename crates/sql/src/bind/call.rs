@@ -1,10 +1,12 @@
 //! Calls of functions: of scalar functions here, of aggregates and window functions by the parts of
 //! the call.
 
+use super::types::shared;
 use super::{Binder, Typed};
 use crate::aggregate;
 use crate::cast::Coercion;
 use crate::datum::Datum;
+use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::function::{self, Function};
@@ -145,7 +147,7 @@ impl Binder {
 
     fn scalar_call(&mut self, parts: &Parts<'_>) -> Result<Typed, SqlError> {
         let name = parts.name.as_str();
-        let is_special = matches!(name, "coalesce" | "make_interval" | "pg_typeof" | "row_to_json");
+        let is_special = matches!(name, "coalesce" | "make_interval" | "pg_typeof");
         let exists = is_special || !function::named(name).is_empty();
         match parts.not_an_aggregate() {
             Some(error) if exists => return Err(error),
@@ -159,19 +161,19 @@ impl Binder {
         if name == "coalesce" {
             let all = self.without_sets("COALESCE", |binder| binder.bind_all(&parts.args))?;
             let ty = self.meet_all("COALESCE", &all)?.unwrap_or(Type::Text);
+            let domain = shared(all.iter().map(|arg| arg.domain));
             let all =
                 all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
-            return Ok(Typed::of(Expr::Coalesce(all), ty));
+            return Ok(Typed { domain, ..Typed::of(Expr::Coalesce(all), ty) });
         }
         match name {
-            "row_to_json" => return self.row_to_json(&parts.args),
             "pg_typeof" => return self.pg_typeof(&parts.args),
             "enum_first" | "enum_last" | "enum_range" => {
                 return self.enum_values(name, &parts.args);
             }
             _ => {}
         }
-        let (bound, _) = self.bind_arguments(name, &parts.args)?;
+        let bound = self.bind_arguments(name, &parts.args)?;
         if matches!(name, "greatest" | "least") {
             let ty = self.meet_all(&name.to_uppercase(), &bound)?.unwrap_or(Type::Text);
             let typed = |expr| Typed::of(expr, ty);
@@ -194,8 +196,9 @@ impl Binder {
         };
         let (oid, shown) = match self.type_of(arg) {
             // Its name depends on the search path.
-            Some(ty) if ty.enumeration().is_some() => {
-                let oid = Expr::Const(Datum::Int8(ty.oid().into()));
+            Some(ty) if arg.domain.is_some() || ty.user_type().is_some() => {
+                let oid = arg.domain.map_or(ty.oid(), Domain::id);
+                let oid = Expr::Const(Datum::Int8(oid.into()));
                 let named = self.apply(Object::Type.name(), vec![Typed::of(oid, Type::Int8)])?;
                 bound.push(named);
                 return self.apply(function::PG_TYPEOF, bound);
@@ -236,6 +239,25 @@ impl Binder {
         args.iter().map(|arg| self.bind(arg)).collect()
     }
 
+    /// Binds the arguments of a function. The blanks behind a text of `character(n)` are part of
+    /// its JSON.
+    pub(super) fn bind_arguments(
+        &mut self,
+        function: &str,
+        args: &[&ast::Expr],
+    ) -> Result<Vec<Typed>, SqlError> {
+        let mut bound = self.bind_all(args)?;
+        if function::makes_json(function) {
+            for arg in &mut bound {
+                if let Some(Type::Char(length @ 1..)) = arg.ty {
+                    let length = Typed::of(Expr::Const(Datum::Int4(length as i32)), Type::Int4);
+                    *arg = self.apply("rpad", vec![arg.clone(), length])?;
+                }
+            }
+        }
+        Ok(bound)
+    }
+
     pub(super) fn function(&mut self, name: &str, args: &[&ast::Expr]) -> Result<Typed, SqlError> {
         let bound = self.bind_all(args)?;
         self.apply(name, bound)
@@ -247,11 +269,10 @@ impl Binder {
         if function.reads_catalog() && self.tables.is_none() {
             return Err(SqlError::unsupported(format!("{name} here")));
         }
-        let expr = match function.is_set() {
-            true => self.set_call(function, args, ty)?,
-            false => Expr::Call(function, args),
-        };
-        Ok(Typed::of(expr, ty))
+        match function.is_set() {
+            true => self.set_call(function, args, ty),
+            false => Ok(Typed::of(Expr::Call(function, args), ty)),
+        }
     }
 
     /// Chooses the form of a function, and converts its arguments; returns its type, too.

@@ -13,7 +13,7 @@
 
 use super::lock::{OnLocked, RowLocks, Strength};
 use super::query::Query;
-use super::target::{assigned_column, check_updatable, nested};
+use super::target::{assigned_column, assigned_field, check_updatable, nested};
 use super::{Binder, Typed, bind_items};
 use crate::catalog::Table;
 use crate::clauses;
@@ -140,7 +140,7 @@ fn targets(table: &Table, assignment: &ast::Assignment) -> Vec<usize> {
         ast::AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
         ast::AssignmentTarget::Tuple(names) => names,
     };
-    let columns = names.iter().filter_map(|name| assigned_column(table, name).ok());
+    let columns = names.iter().filter_map(|name| Some(assigned_field(table, name).ok()?.0));
     columns.filter(|column| table.columns[*column].generated.is_none()).collect()
 }
 
@@ -284,11 +284,29 @@ impl Binder {
         mut rel: Option<&mut Rel>,
     ) -> Result<Vec<(usize, Expr)>, SqlError> {
         let mut out: Vec<(usize, Expr)> = Vec::with_capacity(all.len());
+        // The columns of which fields are assigned so far; a later value of a field counts.
+        let mut parts: Vec<usize> = Vec::new();
         for ast::Assignment { target, value } in all {
             let names = match target {
                 ast::AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
                 ast::AssignmentTarget::Tuple(names) => names,
             };
+            if let ast::AssignmentTarget::ColumnName(name) = target
+                && name.0.len() > 1
+                && rel.is_some()
+            {
+                let (column, fields) = &assigned_field(table, name)?;
+                let is_whole =
+                    out.iter().any(|(other, _)| other == column) && !parts.contains(column);
+                if is_whole {
+                    let name = &table.columns[*column].name;
+                    let message = format!("multiple assignments to same column \"{name}\"");
+                    return Err(SqlError::new(state::SYNTAX, message));
+                }
+                parts.push(*column);
+                self.assign_field(table, *column, fields, value, &mut out)?;
+                continue;
+            }
             let mut columns = Vec::with_capacity(names.len());
             for name in names {
                 let column = assigned_column(table, name)?;

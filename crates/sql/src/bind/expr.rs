@@ -2,12 +2,14 @@
 
 use super::subquery::row_of;
 use super::target::is_default;
+use super::types::shared;
 use super::window::WindowCall;
 use super::{Binder, Typed};
 use crate::cast;
 use crate::clauses;
 use crate::datum::Datum;
 use crate::dialect;
+use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::function;
@@ -143,6 +145,14 @@ fn bits(kind: char, digits: &str) -> Result<Typed, SqlError> {
     Ok(Typed::of(Expr::Const(Datum::from_text(ty, &format!("{kind}{digits}"))?), ty))
 }
 
+/// Makes a value of a base type one of a domain, if there is one.
+fn of_domain(value: Typed, domain: Option<Domain>) -> Typed {
+    match domain {
+        Some(of) => Typed { expr: Expr::Domain(Box::new(value.expr), of), domain, ..value },
+        None => value,
+    }
+}
+
 impl Binder {
     fn literal(&mut self, value: &Value) -> Result<Typed, SqlError> {
         Ok(match value {
@@ -159,16 +169,12 @@ impl Binder {
             Value::SingleQuotedString(text)
             | Value::EscapedStringLiteral(text)
             | Value::UnicodeStringLiteral(text)
-            | Value::NationalStringLiteral(text) => {
-                Typed { expr: Expr::Const(Datum::text(text)), ty: None }
-            }
-            Value::DollarQuotedString(text) => {
-                Typed { expr: Expr::Const(Datum::text(&text.value)), ty: None }
-            }
+            | Value::NationalStringLiteral(text) => Typed::free(Expr::Const(Datum::text(text))),
+            Value::DollarQuotedString(text) => Typed::free(Expr::Const(Datum::text(&text.value))),
             Value::SingleQuotedByteStringLiteral(digits) => bits('b', digits)?,
             Value::HexStringLiteral(digits) => bits('x', digits)?,
             Value::Boolean(b) => Typed::of(Expr::Const(Datum::Bool(*b)), Type::Bool),
-            Value::Null => Typed { expr: Expr::Const(Datum::Null), ty: None },
+            Value::Null => Typed::free(Expr::Const(Datum::Null)),
             Value::Placeholder(name) => {
                 let number: usize =
                     name.strip_prefix('$').and_then(|digits| digits.parse().ok()).unwrap_or(0);
@@ -181,7 +187,7 @@ impl Binder {
                 if self.params.len() < number {
                     self.params.resize(number, None);
                 }
-                Typed { expr: Expr::Param(number - 1), ty: self.params[number - 1] }
+                Typed { ty: self.params[number - 1], ..Typed::free(Expr::Param(number - 1)) }
             }
             other => return Err(SqlError::unsupported(format!("the literal {other}"))),
         })
@@ -214,15 +220,25 @@ impl Binder {
                 }
                 found => found?,
             },
+            ast::Expr::CompoundIdentifier(parts) if dialect::is_whole_row(parts) => {
+                self.whole_row_of(&parts[0])?
+            }
             ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [table, column] | [_, table, column] => {
                     self.resolve(Some(&names::fold(table)), column)?
                 }
                 _ => return Err(SqlError::unsupported(format!("the name {expr}"))),
             },
+            ast::Expr::QualifiedWildcard(name, _)
+                if let [part] = name.0.as_slice()
+                    && let Some(ident) = part.as_ident() =>
+            {
+                self.whole_row_of(ident)?
+            }
+            ast::Expr::Tuple(parts) => self.row(parts)?,
             ast::Expr::Value(value) => self.literal(&value.value)?,
             ast::Expr::TypedString(typed) => {
-                let ty = names::data_type(&typed.data_type, &self.types)
+                let (ty, domain) = names::declared_type(&typed.data_type, &self.types)
                     .map_err(|error| error.at(names::type_position(&typed.data_type)))?;
                 // `char` and `bit` have no length here, as where a value is cast to `bpchar`.
                 let ty = match &typed.data_type {
@@ -231,10 +247,11 @@ impl Binder {
                     _ => ty,
                 };
                 let text = typed.value.value.clone().into_string().unwrap_or_default();
-                let text = Typed { expr: Expr::Const(Datum::text(text)), ty: None };
+                let text = Typed::free(Expr::Const(Datum::text(text)));
                 let value = self.coerce(text, ty, true);
                 let at = names::place(typed.value.span.start);
-                Typed::of(value.map_err(|error| error.at(at))?, ty)
+                let value = value.map_err(|error| error.at(at))?;
+                of_domain(Typed::of(value, ty), domain)
             }
             ast::Expr::Interval(literal) => {
                 Typed::of(Expr::Const(Datum::Interval(interval(literal)?)), Type::Interval)
@@ -245,18 +262,24 @@ impl Binder {
                 self.subscripts(root, access_chain)?
             }
             ast::Expr::Cast { expr, data_type, .. } => {
-                let ty = names::data_type(data_type, &self.types)?;
+                let (ty, domain) = names::declared_type(data_type, &self.types)?;
                 if let Some(array) = self.cast_array(expr, ty)? {
-                    return Ok(Typed::of(self.coerce(array, ty, true)?, ty));
+                    let array = Typed::of(self.coerce(array, ty, true)?, ty);
+                    return Ok(of_domain(array, domain));
                 }
-                let inner = self.bind(expr)?;
+                let inner = self.bind_as(expr, ty, true)?;
+                if domain.is_some() && inner.domain == domain {
+                    return Ok(inner);
+                }
                 if let Some(from) = inner.ty
                     && !cast::exists(from, ty)
                 {
-                    let message = format!("cannot cast type {} to {}", from.name(), ty.name());
+                    let from = inner.domain.map_or(from.name(), Domain::shown);
+                    let to = domain.map_or(ty.name(), Domain::shown);
+                    let message = format!("cannot cast type {from} to {to}");
                     return Err(SqlError::new(state::CANNOT_COERCE, message));
                 }
-                Typed::of(self.coerce(inner, ty, true)?, ty)
+                of_domain(Typed::of(self.coerce(inner, ty, true)?, ty), domain)
             }
             ast::Expr::UnaryOp { op, expr } => match op {
                 UnaryOperator::Not => boolean(Expr::Not(Box::new(self.bind_bool(expr, "NOT")?))),
@@ -337,7 +360,7 @@ impl Binder {
             ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr } => {
                 let field = Expr::Const(Datum::text(field_name(field)));
                 let time = self.bind(expr)?;
-                self.apply("extract", vec![Typed { expr: field, ty: None }, time])?
+                self.apply("extract", vec![Typed::free(field), time])?
             }
             ast::Expr::AtTimeZone { timestamp, time_zone } => {
                 self.function("timezone", &[time_zone, timestamp])?
@@ -439,7 +462,7 @@ impl Binder {
         }
         // The common type begins with that of ELSE.
         let mut results = Vec::with_capacity(conditions.len() + 1);
-        results.push(Typed { expr: Expr::Const(Datum::Null), ty: None });
+        results.push(Typed::free(Expr::Const(Datum::Null)));
         for when in conditions {
             guards.push(match &operand {
                 Some(left) => {
@@ -454,17 +477,22 @@ impl Binder {
             results[0] = self.bind(otherwise)?;
         }
         let ty = self.meet_all("CASE", &results)?.unwrap_or(Type::Text);
+        let domain = shared(results.iter().map(|result| result.domain));
         let results = results.into_iter().map(|result| self.coerce(result, ty, false));
         let mut results = results.collect::<Result<Vec<_>, _>>()?;
         let otherwise = Box::new(results.remove(0));
         let branches = guards.into_iter().zip(results).collect();
-        Ok(Typed::of(Expr::Case { branches, otherwise }, ty))
+        Ok(Typed { domain, ..Typed::of(Expr::Case { branches, otherwise }, ty) })
     }
 
     /// Binds the operand of IS NULL. It leaves a parameter without a type, so that another use of
     /// it gives the type: `$1 IS NULL OR a = $1`.
     fn bind_tested(&mut self, expr: &ast::Expr) -> Result<Expr, SqlError> {
         let bound = self.bind(expr)?;
+        self.tested(bound)
+    }
+
+    fn tested(&mut self, bound: Typed) -> Result<Expr, SqlError> {
         match (&bound.expr, bound.ty) {
             (Expr::Param(_), None) | (_, Some(_)) => Ok(bound.expr),
             _ => self.coerce(bound, Type::Text, false),
@@ -475,7 +503,15 @@ impl Binder {
     fn all_null(&mut self, parts: &[ast::Expr], negated: bool) -> Result<Expr, SqlError> {
         let mut all = Vec::with_capacity(parts.len());
         for part in parts {
-            all.push(Expr::IsNull(Box::new(self.bind_tested(part)?), negated));
+            let tested = self.bind(part)?;
+            // A row among the columns is NULL by itself, whatever its own fields are.
+            all.push(match tested.ty {
+                Some(ty) if ty.is_row() => {
+                    let sides = (tested.expr, Expr::Const(Datum::Null));
+                    Expr::Distinct(Box::new(sides), !negated)
+                }
+                _ => Expr::IsNull(Box::new(self.tested(tested)?), negated),
+            });
         }
         Ok(Expr::And(all))
     }
@@ -573,7 +609,9 @@ impl Binder {
         list: &[ast::Expr],
         negated: bool,
     ) -> Result<Typed, SqlError> {
-        if let Some(lefts) = row_of(needle) {
+        if let Some(lefts) = row_of(needle)
+            && list.iter().any(|item| row_of(item).is_some())
+        {
             let any = self.row_in(lefts, list)?;
             return Ok(Typed::of(if negated { Expr::Not(Box::new(any)) } else { any }, Type::Bool));
         }

@@ -137,14 +137,14 @@ impl Binder {
                 row_key: None,
                 rows: Lockable::default(),
                 is_scalar: false,
-                is_optional: false,
+                outer_joins: 0,
             });
         }
         for relation in lefts.iter_mut().filter(|_| matches!(side, Side::Right | Side::Full)) {
-            relation.is_optional = true;
+            relation.outer_joins += 1;
         }
         for relation in rights.iter_mut().filter(|_| matches!(side, Side::Left | Side::Full)) {
-            relation.is_optional = true;
+            relation.outer_joins += 1;
         }
         outer.extend(lefts);
         outer.extend(rights);
@@ -315,7 +315,7 @@ impl Binder {
                         row_key: None,
                         rows,
                         is_scalar: false,
-                        is_optional: false,
+                        outer_joins: 0,
                     };
                     rename(&mut relation, alias.as_ref())?;
                     self.level().relations.push(relation);
@@ -355,6 +355,8 @@ impl Binder {
             let mut fresh = Vec::with_capacity(outputs.len());
             for output in &outputs {
                 let id = self.computed(&output.name, self.columns[output.id].ty);
+                self.columns[id].domain = self.columns[output.id].domain;
+                self.columns[id].shape = self.columns[output.id].shape.clone();
                 fresh.push(Output { id, ..output.clone() });
             }
             let rows = Lockable::default().of_kind("a WITH query");
@@ -425,7 +427,7 @@ impl Binder {
             row_key: None,
             rows,
             is_scalar: false,
-            is_optional: false,
+            outer_joins: 0,
         };
         rename(&mut relation, alias)?;
         Ok(relation)

@@ -1,7 +1,8 @@
 //! Set-returning functions: in FROM, and in the outputs of a query.
 
 use super::lock::Lockable;
-use super::{Binder, Output};
+use super::{Binder, Output, Typed};
+use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::function::Function;
@@ -10,8 +11,8 @@ use crate::names;
 use crate::types::Type;
 use sqlparser::ast;
 
-/// A set-returning function among the outputs of a query: its column and its call.
-pub(crate) type SetCall = (ColumnId, &'static Function, Vec<Expr>);
+/// A set-returning function among the outputs of a query: its columns and its call.
+pub(crate) type SetCall = (Vec<ColumnId>, &'static Function, Vec<Expr>);
 
 impl Binder {
     /// Binds functions in FROM, and adds their relation. Their arguments may name the relations
@@ -25,20 +26,41 @@ impl Binder {
         self.begin_clause("functions in FROM", false);
         let mut bound = Vec::with_capacity(calls.len());
         let mut outputs = Vec::with_capacity(calls.len() + 1);
+        let (mut columns, mut fields) = (Vec::new(), Vec::new());
         for (name, args) in calls {
             let args = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
             let (function, args, ty) = self.resolve_call(name, args)?;
             bound.push((function, args));
             if !function.columns.is_empty() {
-                outputs.extend(function.columns.iter().map(|(name, ty)| self.output(name, *ty)));
+                let of_rows = function.columns.iter().map(|(name, ty)| self.output(name, *ty));
+                let of_rows: Vec<Output> = of_rows.collect();
+                columns.extend(of_rows.iter().map(|output| output.id));
+                outputs.extend(of_rows);
                 continue;
+            }
+            // The fields of a row are the columns.
+            if let Type::Composite(of) = ty {
+                let row = self.computed(name, ty);
+                columns.push(row);
+                for (at, field) in of.fields().iter().enumerate() {
+                    let output = self.output(&field.name, field.ty);
+                    fields.push((output.id, Expr::Field(Box::new(Expr::Column(row)), at)));
+                    outputs.push(output);
+                }
+                continue;
+            }
+            if ty == Type::Record {
+                let message =
+                    "a column definition list is required for functions returning \"record\"";
+                return Err(SqlError::new(state::SYNTAX, message));
             }
             // The column of a single function has the name of its alias.
             let renamed = alias.filter(|_| calls.len() == 1).map(|alias| names::fold(&alias.name));
-            outputs.push(self.output(renamed.as_ref().unwrap_or(name), ty));
+            let output = self.output(renamed.as_ref().unwrap_or(name), ty);
+            columns.push(output.id);
+            outputs.push(output);
         }
         self.end_clause();
-        let columns = outputs.iter().map(|output| output.id).collect();
         let number = ordinality.then(|| self.output("ordinality", Type::Int8));
         let ordinality = number.as_ref().map(|output| output.id);
         outputs.extend(number);
@@ -47,9 +69,11 @@ impl Binder {
             self.derived(&outputs, alias, name, Lockable::default().of_kind("a function"))?;
         // A row of one value is that value.
         relation.is_scalar = matches!(bound.as_slice(), [(function, _)] if function.width() == 1)
-            && ordinality.is_none();
+            && ordinality.is_none()
+            && fields.is_empty();
         self.level().relations.push(relation);
-        Ok(Rel::Functions(Functions { calls: bound, columns, ordinality }))
+        let rel = Rel::Functions(Functions { calls: bound, columns, ordinality });
+        Ok(if fields.is_empty() { rel } else { rel.with_columns(fields) })
     }
 
     fn output(&mut self, name: &str, ty: Type) -> Output {
@@ -63,11 +87,7 @@ impl Binder {
         function: &'static Function,
         args: Vec<Expr>,
         ty: Type,
-    ) -> Result<Expr, SqlError> {
-        if function.width() > 1 {
-            let what = format!("{}, which returns several columns, outside FROM", function.name);
-            return Err(SqlError::unsupported(what));
-        }
+    ) -> Result<Typed, SqlError> {
         let level = self.level();
         let Some(known) = &level.sets else {
             let message = match level.clause {
@@ -80,14 +100,25 @@ impl Binder {
             };
             return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
         };
-        let ids = known.iter().map(|(id, ..)| *id).collect();
+        let ids = known.iter().flat_map(|(ids, ..)| ids.iter().copied()).collect();
         if args.iter().any(|arg| arg.names_any(&ids)) {
             let what = "a set-returning function in the arguments of another";
             return Err(SqlError::unsupported(what));
         }
-        let id = self.computed(function.name, ty);
-        self.level().sets.get_or_insert_default().push((id, function, args));
-        Ok(Expr::Column(id))
+        if function.width() == 1 {
+            let id = self.computed(function.name, ty);
+            self.level().sets.get_or_insert_default().push((vec![id], function, args));
+            return Ok(Typed::of(Expr::Column(id), ty));
+        }
+        let columns = function.columns.iter().map(|(name, ty)| self.computed(name, *ty));
+        let ids: Vec<ColumnId> = columns.collect();
+        self.level().sets.get_or_insert_default().push((ids.clone(), function, args));
+        // Beside a longer set there is no row.
+        let parts: Vec<Expr> = ids.into_iter().map(Expr::Column).collect();
+        let missing = parts.iter().map(|part| Expr::IsNull(Box::new(part.clone()), false));
+        let branches = vec![(Expr::And(missing.collect()), Expr::Const(Datum::Null))];
+        let otherwise = Box::new(Expr::Row(parts, function.shape()));
+        Ok(Typed::of(Expr::Case { branches, otherwise }, Type::Record))
     }
 
     /// Binds something in a place where a set-returning function is refused.
@@ -112,8 +143,8 @@ impl Rel {
             return self;
         }
         let (mut columns, mut calls) = (Vec::new(), Vec::new());
-        for (id, function, args) in sets {
-            columns.push(id);
+        for (ids, function, args) in sets {
+            columns.extend(ids);
             calls.push((function, args));
         }
         let functions = Rel::Functions(Functions { calls, columns, ordinality: None });

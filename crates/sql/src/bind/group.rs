@@ -121,7 +121,8 @@ impl Binder {
         let aggregates: BTreeSet<_> = aggregates.chain(marks).collect();
         let windows = level.windows.iter().flat_map(|windows| &windows.calls);
         let windows: BTreeSet<_> = windows.map(|call| call.id).collect();
-        let sets: BTreeSet<_> = level.sets.iter().flatten().map(|(id, ..)| *id).collect();
+        let sets: BTreeSet<_> =
+            level.sets.iter().flatten().flat_map(|(ids, ..)| ids.iter().copied()).collect();
         if expr.names_any(&sets) {
             return Err(SqlError::unsupported("a set-returning function in GROUP BY"));
         }
@@ -256,7 +257,11 @@ impl Binder {
                 self.columns.push(self.columns[*id].clone());
                 self.columns.len() - 1
             }
-            _ => self.computed("?column?", ty),
+            _ => {
+                let id = self.computed("?column?", ty);
+                self.columns[id].shape = self.shape_of(expr);
+                id
+            }
         }
     }
 

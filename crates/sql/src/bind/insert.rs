@@ -2,11 +2,12 @@
 
 use super::on_conflict::OnConflict;
 use super::query::Query;
-use super::target::{check_insertable, is_default, named_columns, target_columns};
+use super::target::{assigned_column, check_insertable, is_default, named_columns, target_columns};
 use super::{Binder, Relation};
 use crate::carried::{self, Overriding};
 use crate::catalog::Table;
 use crate::clauses;
+use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{ColumnId, Rel};
@@ -152,10 +153,14 @@ impl Binder {
             None => vec![defaults],
             Some(source) => match clauses::plain_values(source) {
                 Some(values) => {
-                    let targets = (&targets[..], named);
+                    let targets = (&targets[..], columns);
                     self.bind_rows(values, &table, targets, defaults, overriding)?
                 }
                 None => {
+                    let is_field = |name: &&ast::ObjectName| name.0.len() > 1;
+                    if let Some(name) = columns.iter().find(is_field) {
+                        assigned_column(&table, name)?;
+                    }
                     self.binds_side = matches!(&*source.body, SetExpr::Select(_));
                     let mut bound = self.bind_query(source)?;
                     self.binds_side = false;
@@ -267,7 +272,7 @@ impl Binder {
         &mut self,
         values: &ast::Values,
         table: &Table,
-        (targets, named): (&[usize], bool),
+        (targets, named): (&[usize], &[ast::ObjectName]),
         defaults: Vec<Expr>,
         overriding: Option<Overriding>,
     ) -> Result<Vec<Vec<Expr>>, SqlError> {
@@ -285,7 +290,7 @@ impl Binder {
             }
             let message = match row.len() {
                 count if count > targets.len() => Some(TOO_MANY),
-                count if count < targets.len() && named => Some(TOO_FEW),
+                count if count < targets.len() && !named.is_empty() => Some(TOO_FEW),
                 _ => None,
             };
             if let Some(message) = message {
@@ -293,17 +298,31 @@ impl Binder {
             }
             let mut made = defaults.clone();
             self.begin_clause("VALUES", false);
-            for (value, column) in row.iter().zip(targets) {
+            // The columns of which fields are given so far.
+            let mut begun = Vec::new();
+            for (at, (value, column)) in row.iter().zip(targets).enumerate() {
                 let is_identity = table.columns[*column].identity.is_some();
                 let is_ignored = is_identity && overriding == Some(Overriding::User);
                 if !is_ignored && !is_default(value) {
                     check_insertable(table, *column, overriding)?;
                 }
-                // Its names and its type are checked in any case.
-                let value = self.bind_value(value, table, *column)?;
-                if !is_ignored {
-                    made[*column] = value;
+                let path = named.get(at).map_or(&[][..], |name| &name.0[1..]);
+                if path.is_empty() {
+                    // Its names and its type are checked in any case.
+                    let value = self.bind_value(value, table, *column)?;
+                    if !is_ignored {
+                        made[*column] = value;
+                    }
+                    continue;
                 }
+                if !begun.contains(column) {
+                    made[*column] = Expr::Const(Datum::Null);
+                    begun.push(*column);
+                }
+                let fields: Vec<_> =
+                    path.iter().filter_map(|part| part.as_ident()).cloned().collect();
+                let row = std::mem::replace(&mut made[*column], Expr::Const(Datum::Null));
+                made[*column] = self.with_field(row, &table.columns[*column], &fields, value)?;
             }
             self.end_clause();
             bound.push(made);

@@ -1,6 +1,7 @@
 //! The outputs of SELECT and RETURNING.
 
 use super::{Binder, Typed};
+use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::heading::heading;
@@ -22,6 +23,7 @@ impl Item {
     /// Returns the column of a result.
     pub(crate) fn column(&self, binder: &Binder) -> Column {
         let mut column = Column::new(self.name.clone(), self.typed.ty.unwrap_or(Type::Text));
+        column.domain = self.typed.domain;
         if let Expr::Column(id) = self.typed.expr
             && id < binder.columns.len()
         {
@@ -36,6 +38,13 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<Ve
     let mut bound = Vec::with_capacity(items.len());
     for item in items {
         match item {
+            SelectItem::UnnamedExpr(expr) if let Some(row) = dialect::row_of_all_fields(expr) => {
+                if binder.mentions.is_some() {
+                    return Err(SqlError::unsupported(format!("the output {expr} in a view")));
+                }
+                let fields = binder.all_fields(&row)?;
+                bound.extend(fields.into_iter().map(|(name, typed)| Item { typed, name }));
+            }
             SelectItem::UnnamedExpr(expr) => {
                 let typed = binder.bind(expr)?;
                 let name = heading(expr, binder.subquery_name(&typed.expr));
@@ -100,7 +109,7 @@ impl Binder {
                 Wants::Value(id) => self.subquery_names.get(&id).map(String::as_str),
                 _ => None,
             },
-            Expr::Cast(inner, ..) => self.subquery_name(inner),
+            Expr::Cast(inner, ..) | Expr::Domain(inner, _) => self.subquery_name(inner),
             Expr::Case { otherwise, .. } => self.subquery_name(otherwise),
             _ => None,
         }
@@ -120,7 +129,7 @@ impl Binder {
             }
             for column in &relation.columns {
                 if column.is_visible(alias.is_some()) {
-                    let typed = Typed::of(Expr::Column(column.id), self.columns[column.id].ty);
+                    let typed = self.typed_column(column.id);
                     out.push(Item { typed, name: column.name.clone() });
                     names.extend(self.mentions.is_some().then(|| {
                         let column = system::quoted(&column.name);

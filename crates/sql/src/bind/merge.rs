@@ -268,7 +268,7 @@ impl Binder {
             true => named_columns(table, columns)?,
             false => target_columns(table, &[])?,
         };
-        let mut bound = self.bind_rows(rows, table, (&targets, named), defaults, overriding)?;
+        let mut bound = self.bind_rows(rows, table, (&targets, columns), defaults, overriding)?;
         bound.pop().ok_or_else(|| syntax("an INSERT without values"))
     }
 }

@@ -15,7 +15,6 @@ mod functions;
 mod group;
 mod insert;
 mod items;
-mod json;
 mod lock;
 mod merge;
 mod modifying;
@@ -23,6 +22,7 @@ mod named_args;
 mod on_conflict;
 mod query;
 mod recursive;
+mod row;
 mod scope;
 mod search;
 mod subquery;
@@ -49,10 +49,12 @@ pub(crate) use view::view;
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
 use crate::datetime::Zone;
+use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::ColumnId;
 use crate::names::{self, NamedTypes, Qualified};
+use crate::record::Shape;
 use crate::types::Type;
 use crate::view::{Mention, View};
 use sqlparser::ast;
@@ -64,11 +66,18 @@ use std::sync::Arc;
 pub(crate) struct Typed {
     pub(crate) expr: Expr,
     pub(crate) ty: Option<Type>,
+    /// The domain that the value is of; `ty` is its base type then.
+    pub(crate) domain: Option<Domain>,
 }
 
 impl Typed {
     pub(crate) fn of(expr: Expr, ty: Type) -> Self {
-        Typed { expr, ty: Some(ty) }
+        Typed { expr, ty: Some(ty), domain: None }
+    }
+
+    /// Returns an expression whose type is not determined.
+    pub(crate) fn free(expr: Expr) -> Self {
+        Typed { expr, ty: None, domain: None }
     }
 }
 
@@ -81,7 +90,7 @@ pub(crate) struct Objects {
     pub(crate) by_name: Vec<(Qualified, u32)>,
     /// The ids of relations whose names stand in literals, with these.
     pub(crate) relations: Vec<(String, u32)>,
-    /// The enum types that it names.
+    /// The types of the database that it names.
     pub(crate) types: NamedTypes,
     /// The tables that the changes of WITH change, in order.
     pub(crate) targets: Vec<Arc<Table>>,
@@ -108,6 +117,8 @@ impl From<Vec<Arc<Table>>> for Objects {
 pub(crate) struct ColumnInfo {
     pub(crate) name: String,
     pub(crate) ty: Type,
+    /// The domain that its values are of.
+    pub(crate) domain: Option<Domain>,
     /// The table and the column's number in it, from 1; zeros if it is computed.
     pub(crate) origin: (u32, i16),
     /// The alias of its relation.
@@ -118,6 +129,8 @@ pub(crate) struct ColumnInfo {
     used_at: Option<usize>,
     /// True once an expression names it, or a relation whose row it is in.
     is_used: bool,
+    /// The fields of a `record`, as far as they are known.
+    shape: Option<Shape>,
 }
 
 impl ColumnInfo {
@@ -161,7 +174,8 @@ pub(crate) struct Binder {
     mentions: Option<Vec<Mention>>,
     /// The ids of relations whose names stand in literals.
     relations: Vec<(String, u32)>,
-    /// The enum types that casts may name: those that were looked up, and those of tables in scope.
+    /// The types of the database that casts may name: those that were looked up, and those of
+    /// tables in scope.
     pub(crate) types: NamedTypes,
     /// The zone of times in literals that name none.
     pub(crate) zone: Zone,
@@ -238,13 +252,21 @@ impl Binder {
         self.columns.push(ColumnInfo {
             name: name.into(),
             ty,
+            domain: None,
             origin: (0, 0),
             relation: String::new(),
             level: self.levels.len() - 1,
             used_at: None,
             is_used: false,
+            shape: None,
         });
         self.columns.len() - 1
+    }
+
+    /// Returns a column as an expression.
+    pub(crate) fn typed_column(&self, id: ColumnId) -> Typed {
+        let ColumnInfo { ty, domain, .. } = self.columns[id];
+        Typed { expr: Expr::Column(id), ty: Some(ty), domain }
     }
 
     /// Binds an expression whose context gives no type; a literal is text.

@@ -1,7 +1,7 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
 
 use super::lock::{LockClause, Lockable, RowLocks};
-use super::types::{check_equality, check_order};
+use super::types::{check_equality, check_order, shared};
 use super::window::{WindowCall, Windows};
 use super::{Binder, ColumnInfo, Item, Level, Objects, Typed, bind_items};
 use crate::cast::Coercion;
@@ -159,6 +159,7 @@ impl Binder {
         let column = |output: &Output| {
             let info = self.column(output.id);
             let mut column = Column::new(output.name.clone(), info.ty);
+            column.domain = info.domain;
             (column.table, column.number) = info.origin;
             column
         };
@@ -290,7 +291,10 @@ impl Binder {
             }
             let ty = met.ty.unwrap_or(Type::Text);
             types.push(ty);
-            outputs.push(Output { id: self.computed(&name_of, ty), name: name_of, unknown: false });
+            let id = self.computed(&name_of, ty);
+            let domains = sides.iter().map(|side| self.columns[side.outputs[at].id].domain);
+            self.columns[id].domain = shared(domains);
+            outputs.push(Output { id, name: name_of, unknown: false });
         }
         if !all || op != SetOp::Union {
             types.iter().try_for_each(|ty| check_equality(*ty))?;
@@ -304,8 +308,10 @@ impl Binder {
 
     /// The type of an output; none for a literal or a parameter.
     fn type_of_output(&self, output: &Output) -> Typed {
-        let ty = (!output.unknown).then(|| self.columns[output.id].ty);
-        Typed { expr: Expr::Column(output.id), ty }
+        match output.unknown {
+            true => Typed::free(Expr::Column(output.id)),
+            false => self.typed_column(output.id),
+        }
     }
 
     /// Gives an output that is a literal or a parameter its type.
@@ -365,7 +371,7 @@ impl Binder {
                     Expr::Param(at) => self.params[*at],
                     _ => None,
                 };
-                let typed = Typed { ty: known, expr: expr.clone() };
+                let typed = Typed { ty: known, ..Typed::free(expr.clone()) };
                 *expr = self.coerce(typed, ty, false)?;
                 Ok(true)
             }
@@ -587,6 +593,7 @@ impl Binder {
         self.begin_clause("SELECT", true);
         self.level().sets = Some(Vec::new());
         self.level().windows = Some(Windows::default());
+        self.level().present = Some(Vec::new());
         self.bind_named_windows(named_window)?;
         // The outputs come first: a parameter has the type that its first use gives it.
         let mut items = bind_items(self, projection)?;
@@ -637,6 +644,7 @@ impl Binder {
         let locked = self.row_locks(locks, apart)?;
         let rows = apart.map_or_else(|| Lockable::all(self.relations()), Lockable::refused);
 
+        self.add_presence(&mut rel)?;
         let grouped = !group_by.is_empty()
             || having.is_some()
             || !aggregates.is_empty()
@@ -653,7 +661,8 @@ impl Binder {
                 sets.iter_mut().map(|(_, _, args)| std::mem::take(args)).collect();
             others.extend(args.iter_mut().flatten());
             let known = windows.calls.iter().map(|call| call.id);
-            let known = known.chain(sets.iter().map(|(id, ..)| *id)).collect();
+            let known =
+                known.chain(sets.iter().flat_map(|(ids, ..)| ids.iter().copied())).collect();
             others.extend(windows.calls.iter_mut().flat_map(WindowCall::exprs_mut));
             rel = self.group(rel, grouping, (aggregates, known), outputs, others)?;
             for ((_, _, place), args) in sets.iter_mut().zip(args) {
@@ -743,7 +752,11 @@ impl Binder {
         for item in items {
             let unknown = item.typed.ty.is_none();
             let id = match item.typed.ty {
-                Some(ty) => self.output_of(&mut computed, item.typed.expr, &item.name, ty),
+                Some(ty) => {
+                    let id = self.output_of(&mut computed, item.typed.expr, &item.name, ty);
+                    self.columns[id].domain = self.columns[id].domain.or(item.typed.domain);
+                    id
+                }
                 // Each may get a type of its own.
                 None => {
                     let id = self.computed(&item.name, Type::Text);
@@ -812,7 +825,11 @@ impl Binder {
             Expr::Column(id) if self.is_own(*id) && ty == self.columns[*id].ty && is_new(*id) => {
                 *id
             }
-            _ => self.computed(name, ty),
+            _ => {
+                let id = self.computed(name, ty);
+                self.columns[id].shape = self.shape_of(&expr);
+                id
+            }
         };
         computed.push((id, expr));
         id

@@ -273,7 +273,7 @@ impl Binder {
         }
         let (mut first, mut step) = (self.side(first, &types)?, self.side(step, &types)?);
         if let Some(added) = &added {
-            first = added.of_first(self, first);
+            first = added.of_first(self, first)?;
             step = added.of_step(self, step, number)?;
         }
         let recursion = Recursion {

@@ -31,6 +31,9 @@ pub(crate) struct Level {
     pub(super) windows: Option<Windows>,
     /// The calls of GROUPING so far.
     pub(super) marks: Vec<Mark>,
+    /// The columns that tell whether rows behind outer joins are there, by the first column of
+    /// the relation; `None` in a statement that cannot add any.
+    pub(super) present: Option<Vec<(ColumnId, ColumnId)>>,
     /// The name of the clause, for errors.
     pub(super) clause: &'static str,
     /// The name of a relation that this clause may not name.
@@ -53,8 +56,8 @@ pub(crate) struct Relation {
     pub(super) rows: Lockable,
     /// True if its name stands for its only column.
     pub(crate) is_scalar: bool,
-    /// True if an outer join returns rows without one of its own.
-    pub(crate) is_optional: bool,
+    /// The number of outer joins that may return rows without one of its own.
+    pub(crate) outer_joins: usize,
 }
 
 /// A column of a relation.
@@ -88,7 +91,7 @@ impl ScopeColumn {
 }
 
 impl Relation {
-    fn find(&self, name: &str, qualified: bool) -> Vec<ColumnId> {
+    pub(super) fn find(&self, name: &str, qualified: bool) -> Vec<ColumnId> {
         let fits = |column: &&ScopeColumn| column.name == name && column.is_visible(qualified);
         self.columns.iter().filter(fits).map(|column| column.id).collect()
     }
@@ -125,11 +128,13 @@ impl Binder {
             self.columns.push(ColumnInfo {
                 name: column.name.clone(),
                 ty: column.ty,
+                domain: column.domain,
                 origin: (table.id, at as i16 + 1),
                 relation: alias.into(),
                 level,
                 used_at: None,
                 is_used: false,
+                shape: None,
             });
         }
         let named = |(at, column): (usize, &crate::catalog::ColumnDef)| ScopeColumn {
@@ -150,14 +155,14 @@ impl Binder {
             row_key,
             rows: Lockable::of(stored),
             is_scalar: false,
-            is_optional: false,
+            outer_joins: 0,
         }
     }
 
-    /// Lets casts name the enum types of a table's columns, as its stored expressions do.
+    /// Lets casts name the types of a table's columns, as its stored expressions do.
     pub(super) fn know_types(&mut self, table: &Table) {
-        for ty in table.enumerations() {
-            let named = (Qualified::of(&ty.descriptor().name), ty);
+        for ty in table.user_types() {
+            let named = (Qualified::of(ty.name()), ty);
             if !self.types.contains(&named) {
                 self.types.push(named);
             }
@@ -182,7 +187,7 @@ impl Binder {
             return Err(error.at(names::position(ident)));
         }
         let id = Expr::Const(Datum::Int4(table.id as i32));
-        if !relation.is_optional {
+        if relation.outer_joins == 0 {
             return Ok(Some(Typed::of(id, Type::Int4)));
         }
         // In a row that is there, such a column is not NULL.
@@ -220,7 +225,7 @@ impl Binder {
                     let info = &mut self.columns[*id];
                     info.used_at = names::position(ident).or(info.used_at);
                     info.is_used = true;
-                    return Ok(Typed::of(Expr::Column(*id), info.ty));
+                    return Ok(self.typed_column(*id));
                 }
                 _ => {
                     let message = format!("column reference \"{name}\" is ambiguous");
@@ -253,13 +258,10 @@ impl Binder {
             }
         }
         // The name of a relation stands for its row, where no query has such a column.
-        let levels = self.levels.iter().rev().filter(|_| qualifier.is_none());
-        let mut rows = levels.flat_map(|level| &level.relations);
-        let of_name = |one: &&Relation| one.is_scalar && one.alias.as_ref() == Some(&name);
-        if let Some(relation) = rows.find(of_name) {
-            let id = relation.columns[0].id;
-            self.columns[id].is_used = true;
-            return Ok(Typed::of(Expr::Column(id), self.columns[id].ty));
+        if qualifier.is_none()
+            && let Some(row) = self.whole_row(&name)?
+        {
+            return Ok(row);
         }
         Err(self.missing(qualifier, &name).at(names::position(ident)))
     }

@@ -14,18 +14,27 @@ use super::{Binder, Output, Typed};
 use crate::carried::{Added, Cycle, Search};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::expr::{Compare, Expr};
-use crate::function::{self, Function};
+use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::logical::{ColumnId, JoinKind, Rel};
 use crate::parse;
+use crate::record::{Field, Shape};
 use crate::types::Type;
 
 /// The columns that are added to a recursive query.
 pub(super) struct Columns {
-    search: Option<(&'static Function, Vec<usize>)>,
+    search: Option<Order>,
     cycle: Option<Marks>,
     pub(super) outputs: Vec<Output>,
 }
+
+/// The order of SEARCH.
+struct Order {
+    is_breadth: bool,
+    by: Vec<usize>,
+}
+
+/// The name of the first field of a row with its depth.
+const DEPTH: &str = "*DEPTH*";
 
 /// The columns of CYCLE, and the two values of its mark.
 struct Marks {
@@ -92,17 +101,14 @@ impl Binder {
         check_names(added, outputs)?;
         let (mut columns, mut all) = ((None, None), Vec::new());
         if let Some(Search { is_breadth, by, set }) = &added.search {
-            let (function, ty) = match is_breadth {
-                true => (&function::DEEPER, Type::Record),
-                false => (&function::APPEND, Type::Records),
-            };
-            columns.0 = Some((function, places("search", by, outputs)?));
+            let ty = if *is_breadth { Type::Record } else { Type::Record.array() };
+            columns.0 = Some(Order { is_breadth: *is_breadth, by: places("search", by, outputs)? });
             all.push((set, ty));
         }
         if let Some(Cycle { columns: of, mark, values, path }) = &added.cycle {
             let places = places("cycle", of, outputs)?;
             let marks = self.cycle_marks(places, values.as_ref()).map_err(SqlError::unplaced)?;
-            all.extend([(mark, marks.ty), (path, Type::Records)]);
+            all.extend([(mark, marks.ty), (path, Type::Record.array())]);
             columns.1 = Some(marks);
         }
         let output = |(name, ty): (&String, Type)| Output {
@@ -139,7 +145,7 @@ impl Columns {
         &self,
         binder: &mut Binder,
         side: (Rel, Vec<ColumnId>),
-    ) -> (Rel, Vec<ColumnId>) {
+    ) -> Result<(Rel, Vec<ColumnId>), SqlError> {
         let none = Expr::Const(Datum::Null);
         let (search, path) = (none.clone(), none);
         let default = self.cycle.as_ref().map(|marks| marks.default.clone());
@@ -168,14 +174,15 @@ impl Columns {
             );
             rel = rel.filter(vec![ends]);
             path = Expr::Column(*path_before);
-            let fields = marks.columns.iter().map(|at| Expr::Column(ids[*at]));
-            let args = std::iter::once(path.clone()).chain(fields).collect();
+            let row = row_of(binder, &ids, &marks.columns);
+            let sides = Box::new((row, path.clone()));
+            let is_among = Expr::Each(Compare::Eq, Quantifier::Any, sides);
             mark = Some(Expr::Case {
-                branches: vec![(Expr::Call(&function::CONTAINS, args), marks.value.clone())],
+                branches: vec![(is_among, marks.value.clone())],
                 otherwise: Box::new(marks.default.clone()),
             });
         }
-        Ok(self.add(binder, (rel, ids), (search, path), mark))
+        self.add(binder, (rel, ids), (search, path), mark)
     }
 
     fn add(
@@ -184,17 +191,18 @@ impl Columns {
         (rel, mut ids): (Rel, Vec<ColumnId>),
         (search, path): (Expr, Expr),
         mark: Option<Expr>,
-    ) -> (Rel, Vec<ColumnId>) {
-        let call = |function: &'static Function, before: Expr, columns: &[usize]| {
-            let fields = columns.iter().map(|at| Expr::Column(ids[*at]));
-            Expr::Call(function, std::iter::once(before).chain(fields).collect())
-        };
+    ) -> Result<(Rel, Vec<ColumnId>), SqlError> {
         let mut values = Vec::with_capacity(self.outputs.len());
-        if let Some((function, by)) = &self.search {
-            values.push(call(function, search, by));
+        if let Some(Order { is_breadth, by }) = &self.search {
+            let row = row_of(binder, &ids, by);
+            values.push(match is_breadth {
+                true => deeper(search, row),
+                false => appended(binder, search, row)?,
+            });
         }
         if let (Some(marks), Some(mark)) = (&self.cycle, mark) {
-            values.extend([mark, call(&function::APPEND, path, &marks.columns)]);
+            let row = row_of(binder, &ids, &marks.columns);
+            values.extend([mark, appended(binder, path, row)?]);
         }
         let mut computed = Vec::with_capacity(values.len());
         for (output, value) in self.outputs.iter().zip(values) {
@@ -202,8 +210,36 @@ impl Columns {
             computed.push((id, value));
             ids.push(id);
         }
-        (rel.with_columns(computed), ids)
+        Ok((rel.with_columns(computed), ids))
     }
+}
+
+/// Returns the row of some columns, which are in order.
+fn row_of(binder: &Binder, ids: &[ColumnId], columns: &[usize]) -> Expr {
+    let field = |at: &usize| {
+        let info = binder.column(ids[*at]);
+        Field { name: info.name.as_str().into(), ty: info.ty }
+    };
+    let parts = columns.iter().map(|at| Expr::Column(ids[*at])).collect();
+    Expr::Row(parts, Shape::Anonymous(columns.iter().map(field).collect()))
+}
+
+/// Returns a row behind its depth: one more than that of the row before, or 0.
+fn deeper(before: Expr, row: Expr) -> Expr {
+    let Expr::Row(mut parts, shape) = row else { return row };
+    let one = Expr::Const(Datum::Int8(1));
+    let before = Expr::Field(Box::new(before), 0);
+    let next = Expr::Arith(Arith::Add, Type::Int8, Box::new((before, one)));
+    parts.insert(0, Expr::Coalesce(vec![next, Expr::Const(Datum::Int8(0))]));
+    let depth = Field { name: DEPTH.into(), ty: Type::Int8 };
+    let fields = std::iter::once(depth).chain(shape.fields().iter().cloned());
+    Expr::Row(parts, Shape::Anonymous(fields.collect()))
+}
+
+/// Returns the rows before and one more behind them.
+fn appended(binder: &mut Binder, before: Expr, row: Expr) -> Result<Expr, SqlError> {
+    let before = Typed::of(before, Type::Record.array());
+    Ok(binder.apply("array_append", vec![before, Typed::of(row, Type::Record)])?.expr)
 }
 
 /// Adds columns of a query of WITH, which a relation reads once, to the relation's own. Returns

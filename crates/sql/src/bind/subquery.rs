@@ -56,10 +56,10 @@ impl Binder {
         let [output] = bound.outputs.as_slice() else {
             return Err(SqlError::new(state::SYNTAX, "subquery must return only one column"));
         };
-        let ty = self.column(output.id).ty;
+        let column = self.typed_column(output.id);
         self.subquery_names.insert(output.id, output.name.clone());
         let subquery = Subquery { wants: Wants::Value(output.id), rel: bound.rel };
-        Ok(Typed::of(Expr::Subquery(Box::new(subquery)), ty))
+        Ok(Typed { expr: Expr::Subquery(Box::new(subquery)), ..column })
     }
 
     /// Binds `ARRAY (query)`: the query's column in the order of its rows, which may be none.
@@ -97,7 +97,7 @@ impl Binder {
     ) -> Result<Typed, SqlError> {
         // The query first, as PostgreSQL does: its error is the one that is reported.
         let bound = self.bind_query(query)?;
-        let lefts = lefts.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?;
+        let lefts = self.row_parts(lefts)?;
         if bound.outputs.len() != lefts.len() {
             let many = if bound.outputs.len() > lefts.len() { "many" } else { "few" };
             return Err(SqlError::new(state::SYNTAX, format!("subquery has too {many} columns")));
@@ -132,7 +132,7 @@ impl Binder {
         // The query first, as PostgreSQL does: its error is the one that is reported.
         let bound = self.bind_query(query)?;
         let lefts = match row_of(left) {
-            Some(row) => row.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?,
+            Some(row) => self.row_parts(row)?,
             None => vec![self.bind(left)?],
         };
         if bound.outputs.len() != lefts.len() {
@@ -156,10 +156,10 @@ impl Binder {
         lefts: &[ast::Expr],
         rights: &[ast::Expr],
     ) -> Result<Expr, SqlError> {
+        let (lefts, rights) = (self.row_parts(lefts)?, self.row_parts(rights)?);
         if lefts.len() != rights.len() {
             return Err(unequal());
         }
-        let (lefts, rights) = (self.bind_row(lefts)?, self.bind_row(rights)?);
         self.compare_sides(op, lefts.into_iter().zip(rights).collect())
     }
 
@@ -169,10 +169,10 @@ impl Binder {
         lefts: &[ast::Expr],
         list: &[ast::Expr],
     ) -> Result<Expr, SqlError> {
-        let left = self.bind_row(lefts)?;
+        let left = self.row_parts(lefts)?;
         let mut rows = Vec::with_capacity(list.len());
         for item in list {
-            rows.push(self.bind_row(row_of(item).ok_or_else(unequal)?)?);
+            rows.push(self.row_parts(row_of(item).ok_or_else(unequal)?)?);
         }
         // Each subquery has columns of its own.
         let is_bound_again = left.iter().any(|part| part.expr.has_subquery());
@@ -182,16 +182,12 @@ impl Binder {
                 return Err(unequal());
             }
             let left = match at > 0 && is_bound_again {
-                true => self.bind_row(lefts)?,
+                true => self.row_parts(lefts)?,
                 false => left.clone(),
             };
             any.push(self.compare_sides(Compare::Eq, left.into_iter().zip(row).collect())?);
         }
         Ok(Expr::Or(any))
-    }
-
-    fn bind_row(&mut self, row: &[ast::Expr]) -> Result<Vec<Typed>, SqlError> {
-        row.iter().map(|part| self.bind(part)).collect()
     }
 
     /// Binds IS [NOT] DISTINCT FROM of two rows.
@@ -201,10 +197,10 @@ impl Binder {
         rights: &[ast::Expr],
         same: bool,
     ) -> Result<Expr, SqlError> {
+        let (lefts, rights) = (self.row_parts(lefts)?, self.row_parts(rights)?);
         if lefts.len() != rights.len() {
             return Err(unequal());
         }
-        let (lefts, rights) = (self.bind_row(lefts)?, self.bind_row(rights)?);
         let mut parts = Vec::with_capacity(lefts.len());
         for (left, right) in lefts.into_iter().zip(rights) {
             let sides = self.meet_sides(left, right, "IS DISTINCT FROM")?;
@@ -225,7 +221,10 @@ impl Binder {
             parts.push(part);
         }
         match (parts.len(), op) {
-            (0, _) => Err(unequal()),
+            (0, _) => {
+                let message = "cannot compare rows of zero length";
+                Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
+            }
             (1, _) => Ok(parts.remove(0)),
             (_, Compare::Eq) => Ok(Expr::And(parts)),
             (_, Compare::Ne) => Ok(Expr::Or(parts)),

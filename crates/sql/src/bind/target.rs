@@ -46,15 +46,17 @@ pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<
     Ok(out)
 }
 
-/// Returns the numbers of the columns that an INSERT names.
+/// Returns the numbers of the columns that an INSERT names, or names fields of.
 pub(super) fn named_columns(
     table: &Table,
     named: &[ast::ObjectName],
 ) -> Result<Vec<usize>, SqlError> {
     let mut out = Vec::with_capacity(named.len());
     for name in named {
-        let column = assigned_column(table, name)?;
-        if out.contains(&column) {
+        let (column, fields) = assigned_field(table, name)?;
+        let is_whole =
+            |(other, of): (&usize, &ast::ObjectName)| *other == column && of.0.len() == 1;
+        if out.contains(&column) && fields.is_empty() || out.iter().zip(named).any(is_whole) {
             let place = name.0.first().and_then(|part| part.as_ident()).and_then(names::position);
             let name = &table.columns[column].name;
             let message = format!("column \"{name}\" specified more than once");
@@ -79,13 +81,22 @@ pub(super) fn is_default(value: &ast::Expr) -> bool {
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
-/// Returns the column that the first part of a name names; other parts would be fields of it.
+/// Returns the column that the first part of a name names, and the other parts, which are fields.
+pub(super) fn assigned_field(
+    table: &Table,
+    name: &ast::ObjectName,
+) -> Result<(usize, Vec<ast::Ident>), SqlError> {
+    let mut parts = name.0.iter().filter_map(|part| part.as_ident()).cloned();
+    let ident = parts.next().unwrap_or_else(|| ast::Ident::new(""));
+    Ok((target_column(table, &ident)?, parts.collect()))
+}
+
+/// Returns the column that a name names. Fails with 0A000 for a field of it.
 pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Result<usize, SqlError> {
-    let first = name.0.first().and_then(|part| part.as_ident()).cloned();
-    let ident = first.unwrap_or_else(|| ast::Ident::new(""));
-    let column = target_column(table, &ident)?;
-    if name.0.len() > 1 {
-        return Err(SqlError::unsupported(format!("a part of column \"{}\"", names::fold(&ident))));
+    let (column, fields) = assigned_field(table, name)?;
+    if !fields.is_empty() {
+        let name = &table.columns[column].name;
+        return Err(SqlError::unsupported(format!("a part of column \"{name}\" here")));
     }
     Ok(column)
 }
@@ -135,7 +146,7 @@ fn check_assignable(table: &Table, column: usize, from: Type, what: &str) -> Res
     if cast::is_assignable(from, column.ty) {
         return Ok(());
     }
-    let (name, wanted, found) = (&column.name, column.ty.name(), from.name());
+    let (name, wanted, found) = (&column.name, column.type_name(), from.name());
     let message = format!("column \"{name}\" is of type {wanted} but {what} is of type {found}");
     let hint = "You will need to rewrite or cast the expression.";
     Err(SqlError::new(state::TYPE_MISMATCH, message).hint(hint))
@@ -176,7 +187,7 @@ impl Binder {
         table: &Table,
         column: usize,
     ) -> Result<Expr, SqlError> {
-        let bound = self.bind(expr)?;
+        let bound = self.bind_as(expr, table.columns[column].ty, false)?;
         let at = |error: SqlError| error.at(names::expr_position(expr));
         if let Some(ty) = bound.ty {
             let what = if self.is_stored { "default expression" } else { "expression" };
@@ -187,7 +198,9 @@ impl Binder {
 
     /// Returns the value of a column that a statement does not give.
     pub(crate) fn default_of(&mut self, table: &Table, column: usize) -> Result<Expr, SqlError> {
-        let Some(text) = &table.columns[column].default else {
+        let ColumnDef { default, domain, .. } = &table.columns[column];
+        let of_domain = || domain.and_then(|domain| domain.descriptor().default.as_ref());
+        let Some(text) = default.as_ref().or_else(of_domain) else {
             return Ok(Expr::Const(Datum::Null));
         };
         self.know_types(table);

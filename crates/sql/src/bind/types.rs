@@ -5,6 +5,7 @@ use super::{Binder, Typed};
 use crate::cast::{self, Coercion};
 use crate::datetime::{self, Local, Zone};
 use crate::datum::Datum;
+use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
 use crate::function;
@@ -28,6 +29,12 @@ pub(super) fn check_order(ty: Type) -> Result<(), SqlError> {
 /// True if values of the first type are ids, and those of the second may be.
 fn is_id(a: Type, b: Type) -> bool {
     a.is_oid() && (b.is_oid() || b.is_integer())
+}
+
+/// Returns the domain that all of several values are of.
+pub(super) fn shared(mut domains: impl Iterator<Item = Option<Domain>>) -> Option<Domain> {
+    let first = domains.next().flatten();
+    first.filter(|_| domains.all(|domain| domain == first))
 }
 
 impl Binder {
@@ -84,6 +91,12 @@ impl Binder {
             (None, Expr::Const(Datum::Text(text))) => self.literal_of(&text, ty, explicit),
             (None, Expr::Const(Datum::Null)) => Ok(Expr::Const(Datum::Null)),
             (Some(from), expr) if from == ty => Ok(expr),
+            (Some(from), expr)
+                if let Type::Composite(to) = ty
+                    && from.is_row() =>
+            {
+                self.composite_of(expr, from, to, explicit)
+            }
             // A constant that does not convert is an error where it is evaluated, if ever.
             (Some(from), Expr::Const(datum)) if explicit || cast::is_assignable(from, ty) => {
                 let how = Coercion::of(Some(from), ty, explicit);
@@ -142,8 +155,8 @@ impl Binder {
                 None => ty,
                 Some(old) if old == ty => old,
                 // Of two that convert into each other, as kinds of text do, the first.
-                Some(old) if cast::is_implicit(ty, old) => old.unlimited(),
-                Some(old) if cast::is_implicit(old, ty) => ty.unlimited(),
+                Some(old) if cast::is_implicit(ty, old) && !ty.is_row() => old.unlimited(),
+                Some(old) if cast::is_implicit(old, ty) && !old.is_row() => ty.unlimited(),
                 Some(old) => {
                     let message =
                         format!("types {} and {} cannot be matched", old.name(), ty.name());
@@ -204,6 +217,7 @@ impl Binder {
             {
                 return Err(Self::no_operator(shown, Some(a), Some(b)));
             }
+            (Some(a), Some(b)) if a.is_row() && b.is_row() => (left.expr, right.expr),
             (Some(a), Some(b)) if a.base() == b.base() || (a.is_integer() && b.is_integer()) => {
                 (left.expr, right.expr)
             }

@@ -27,7 +27,10 @@ pub(crate) fn view(
     if bound.rel.locks_rows() {
         return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a view"));
     }
-    let column = |output: &Output| Column::new(output.name.clone(), binder.column(output.id).ty);
+    let column = |output: &Output| {
+        let info = binder.column(output.id);
+        Column { domain: info.domain, ..Column::new(output.name.clone(), info.ty) }
+    };
     let columns = bound.outputs.iter().map(column).collect();
     let outputs = bound.outputs.iter().map(|output| output.id).collect();
     let mut mentions = binder.mentions.take().unwrap_or_default();

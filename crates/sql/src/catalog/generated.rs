@@ -149,6 +149,9 @@ impl ast::Visitor for Forms<'_> {
         }
         let Some(name) = parts.last().map(names::fold) else { return ControlFlow::Continue(()) };
         let found = self.table.column(&name);
+        if found.is_none() && parts.len() == 1 && name == self.table.name {
+            return ControlFlow::Break(whole_row().at(place()));
+        }
         if found.is_some_and(|at| self.table.columns[at].generated.is_some()) {
             let message =
                 format!("cannot use generated column \"{name}\" in column generation expression");

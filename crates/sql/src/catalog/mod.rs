@@ -11,16 +11,18 @@ mod generated;
 mod object;
 mod schema;
 mod table;
+mod user_type;
 
 pub(crate) use cache::{Cache, Planned};
 pub(crate) use comments::{Comments, Part, comments, put_comments};
 pub(crate) use generated::Generated;
 pub(crate) use object::{Object, schema_codec};
 pub(crate) use schema::{
-    Resolver, Schema, SearchPath, is_system_schema, put_schema_name, schema_id,
+    Resolver, Schema, SearchPath, is_system_schema, put_schema_name, schema_id, type_of_id,
 };
 pub(crate) use table::type_codec;
 pub use table::{ColumnDef, Identity, Table};
+pub(crate) use user_type::UserType;
 
 use crate::error::{SqlError, state};
 use crate::kv;
@@ -153,16 +155,16 @@ async fn with_newest_types(
     mut object: Object,
     clean: bool,
 ) -> Result<Object, SqlError> {
-    for old in object.enumerations() {
-        let found = object_by_id(txn, cache, old.id(), clean, Lock::Shared).await?;
-        // One that was dropped stays what it was.
-        let Some(Object::Enum(new)) = found else { continue };
+    for old in object.user_types() {
+        let found = type_of_id(txn, cache, old.id(), clean, Lock::Shared).await?;
+        // A type that was dropped stays what it was.
+        let Some(new) = found else { continue };
         let columns = match &mut object {
             Object::Table(table) => &mut Arc::make_mut(table).columns,
             Object::View(view) => &mut Arc::make_mut(view).columns,
-            Object::Sequence(_) | Object::Enum(_) | Object::Schema(_) => continue,
+            _ => continue,
         };
-        columns.iter_mut().for_each(|column| column.ty = column.ty.with_version(new));
+        columns.iter_mut().for_each(|column| column.take_version(new));
     }
     Ok(object)
 }
@@ -177,6 +179,17 @@ pub(crate) async fn table_by_id(
 ) -> Result<Option<Arc<Table>>, SqlError> {
     let object = object_by_id(txn, cache, id, clean, lock).await?;
     Ok(object.and_then(|object| object.table().cloned()))
+}
+
+/// Returns the id of the type of a name in a schema, if there is one.
+pub(crate) async fn type_in(
+    txn: &mut dyn Transaction,
+    schema: u32,
+    name: &str,
+    lock: Lock,
+) -> Result<Option<u32>, SqlError> {
+    let found = txn.get(&kv::type_name_key(schema, name), lock).await?;
+    found.map(|value| read_u32(&value)).transpose()
 }
 
 /// Returns the error of an object of another kind.

@@ -1,6 +1,8 @@
 //! The kinds of objects that have a descriptor, a version and a name.
 
-use super::{Planned, Schema, Table};
+use super::{Planned, Schema, Table, UserType};
+use crate::composite::Composite;
+use crate::domain::Domain;
 use crate::enumeration::Enum;
 use crate::error::SqlError;
 use crate::kv;
@@ -30,6 +32,14 @@ const IN_SCHEMA: u64 = 0x6d_0006;
 const GENERATING_TABLE: u64 = 0x6d_0007;
 /// The tag before the descriptor of a view whose text names objects by their ids.
 const VIEW_BY_ID: u64 = 0x6d_0008;
+/// The tag before the descriptor of a composite type.
+const COMPOSITE: u64 = 0x6d_0009;
+/// The tag before the descriptor of a domain.
+const DOMAIN: u64 = 0x6d_0010;
+/// The tag before the descriptor of a table with columns of domains.
+const TABLE_WITH_DOMAINS: u64 = 0x6d_0011;
+/// The tag before the descriptor of a materialized view, which is a table with a query.
+const MATERIALIZED_VIEW: u64 = 0x6d_0012;
 
 fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     let mut e = Encoder::new(Vec::new());
@@ -83,6 +93,8 @@ pub(crate) enum Object {
     Sequence(Arc<Sequence>),
     View(Arc<View>),
     Enum(Enum),
+    Domain(Domain),
+    Composite(Composite),
     Schema(Arc<Schema>),
 }
 
@@ -93,6 +105,8 @@ impl Object {
             Object::Sequence(sequence) => sequence.id,
             Object::View(view) => view.id,
             Object::Enum(ty) => ty.id(),
+            Object::Domain(domain) => domain.id(),
+            Object::Composite(ty) => ty.id(),
             Object::Schema(schema) => schema.id,
         }
     }
@@ -103,6 +117,8 @@ impl Object {
             Object::Sequence(sequence) => &sequence.name,
             Object::View(view) => &view.name,
             Object::Enum(ty) => &ty.descriptor().name,
+            Object::Domain(domain) => &domain.descriptor().name,
+            Object::Composite(ty) => &ty.descriptor().name,
             Object::Schema(schema) => &schema.name,
         }
     }
@@ -110,10 +126,10 @@ impl Object {
     /// Returns the word for its kind.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Object::Table(_) => "table",
+            Object::Table(table) => table.kind(),
             Object::View(_) => "view",
             Object::Sequence(_) => "sequence",
-            Object::Enum(_) => "type",
+            Object::Enum(_) | Object::Domain(_) | Object::Composite(_) => "type",
             Object::Schema(_) => "schema",
         }
     }
@@ -125,6 +141,8 @@ impl Object {
             Object::Sequence(sequence) => sequence.schema,
             Object::View(view) => view.schema,
             Object::Enum(ty) => ty.descriptor().schema,
+            Object::Domain(domain) => domain.descriptor().schema,
+            Object::Composite(ty) => ty.descriptor().schema,
             Object::Schema(_) => 0,
         }
     }
@@ -132,7 +150,9 @@ impl Object {
     /// Returns the key of its name.
     pub(crate) fn name_key(&self) -> Key {
         match self {
-            Object::Enum(_) => kv::type_name_key(self.schema(), self.name()),
+            Object::Enum(_) | Object::Domain(_) | Object::Composite(_) => {
+                kv::type_name_key(self.schema(), self.name())
+            }
             Object::Schema(schema) => kv::schema_name_key(&schema.name),
             _ => kv::name_key(self.schema(), self.name()),
         }
@@ -145,18 +165,22 @@ impl Object {
             Object::Sequence(sequence) => sequence.planned(),
             Object::View(view) => view.planned(),
             Object::Enum(ty) => ty.planned(),
+            Object::Domain(domain) => domain.planned(),
+            Object::Composite(ty) => ty.planned(),
             Object::Schema(schema) => schema.planned(),
         }
     }
 
-    /// Returns the enum types of its columns.
-    pub(super) fn enumerations(&self) -> Vec<Enum> {
+    /// Returns the types of the database that its columns have, each once.
+    pub(super) fn user_types(&self) -> Vec<UserType> {
         match self {
-            Object::Table(table) => table.enumerations(),
+            Object::Table(table) => table.user_types(),
             Object::View(view) => {
-                view.columns.iter().filter_map(|column| column.ty.enumeration()).collect()
+                let mut all = Vec::new();
+                view.columns.iter().for_each(|column| column.each_user_type(&mut all));
+                all
             }
-            Object::Sequence(_) | Object::Enum(_) | Object::Schema(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -183,6 +207,12 @@ impl Object {
 
     fn encode_as_in_public(&self) -> Vec<u8> {
         match self {
+            Object::Table(table) if table.query.is_some() => {
+                prefixed(MATERIALIZED_VIEW, table.encode())
+            }
+            Object::Table(table) if table.has_domains() => {
+                prefixed(TABLE_WITH_DOMAINS, table.encode())
+            }
             Object::Table(table) if table.has_generated() => {
                 prefixed(GENERATING_TABLE, table.encode())
             }
@@ -192,6 +222,8 @@ impl Object {
             Object::View(view) if view.by_id => tagged(VIEW_BY_ID, &**view),
             Object::View(view) => tagged(VIEW, &**view),
             Object::Enum(ty) => tagged(ENUM, ty.descriptor()),
+            Object::Domain(domain) => tagged(DOMAIN, domain),
+            Object::Composite(ty) => tagged(COMPOSITE, ty.descriptor()),
             Object::Schema(schema) => tagged(SCHEMA, &**schema),
         }
     }
@@ -221,8 +253,13 @@ impl Object {
             }
             VIEW | VIEW_BY_ID => Ok(Object::View(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             ENUM => Enum::of(d.decode().map_err(|e| wrong(&e))?).map(Object::Enum),
+            DOMAIN => Ok(Object::Domain(d.decode().map_err(|e| wrong(&e))?)),
+            COMPOSITE => {
+                let descriptor = d.decode().map_err(|e| wrong(&e))?;
+                Ok(Object::Composite(Composite::of(descriptor)))
+            }
             SCHEMA => Ok(Object::Schema(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
-            NEWER_TABLE | GENERATING_TABLE => {
+            NEWER_TABLE | GENERATING_TABLE | TABLE_WITH_DOMAINS | MATERIALIZED_VIEW => {
                 Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))
             }
             other => Err(wrong(&format_args!("kind {other:#x} is of a later release"))),

@@ -2,11 +2,11 @@
 //!
 //! `public` is there without a descriptor. If it is dropped, its descriptor says so.
 
-use super::{Cache, Object, Planned, Relation, object_by_id, relation_in};
-use crate::enumeration::Enum;
+use super::{Cache, Object, Planned, Relation, UserType, object_by_id, relation_in};
+use crate::composite::{Composite, ROW_TYPE};
 use crate::error::{SqlError, state};
 use crate::kv;
-use crate::names::Qualified;
+use crate::names::{NamedTypes, Qualified};
 use crate::system;
 use crate::temporary;
 use meridian_mvcc::{Key, KeyRange, Value};
@@ -176,23 +176,25 @@ impl<'p> Resolver<'p> {
         Resolver { path, ids: None }
     }
 
-    /// Returns the value that a name has under a key of the first schema in which it has one.
+    /// Returns the value that a name has under a key of the first schema in which it has one, and
+    /// that schema.
     async fn find(
         &mut self,
         txn: &mut dyn Transaction,
         name: &Qualified,
         key: fn(u32, &str) -> Key,
-    ) -> Result<Option<Value>, SqlError> {
+    ) -> Result<Option<(u32, Value)>, SqlError> {
         let key = |schema| key(schema, &name.name);
         let Some(schema) = &name.schema else { return self.find_in_path(txn, key).await };
         let mut keys = vec![kv::schema_name_key(schema)];
         keys.extend((schema == "public").then(|| key(system::PUBLIC)));
         let mut found = txn.get_many(&keys, Lock::Shared).await?.into_iter();
         let Some(id) = id_of(schema, found.next().flatten())? else { return Ok(None) };
-        match found.next() {
-            Some(in_public) => Ok(in_public),
-            None => Ok(txn.get(&key(id), Lock::Shared).await?),
-        }
+        let value = match found.next() {
+            Some(in_public) => in_public,
+            None => txn.get(&key(id), Lock::Shared).await?,
+        };
+        Ok(value.map(|value| (id, value)))
     }
 
     /// Does so for the schemas of the path. The first time, these are looked up beside what
@@ -201,7 +203,7 @@ impl<'p> Resolver<'p> {
         &mut self,
         txn: &mut dyn Transaction,
         key: impl Fn(u32) -> Key,
-    ) -> Result<Option<Value>, SqlError> {
+    ) -> Result<Option<(u32, Value)>, SqlError> {
         let mut beside: Vec<(u32, Option<Value>)> = Vec::new();
         if self.ids.is_none() {
             let names = self.path.searched().filter(|name| !is_system_schema(name));
@@ -234,8 +236,8 @@ impl<'p> Resolver<'p> {
                 Some((_, value)) => value.take(),
                 None => found.next().flatten(),
             };
-            if value.is_some() {
-                return Ok(value);
+            if let Some(value) = value {
+                return Ok(Some((*id, value)));
             }
         }
         Ok(None)
@@ -251,7 +253,7 @@ impl<'p> Resolver<'p> {
             return Ok(Some(Relation { id, table: id }));
         }
         let found = self.find(txn, name, kv::name_key).await?;
-        found.map(|value| Relation::decode(&value)).transpose()
+        found.map(|(_, value)| Relation::decode(&value)).transpose()
     }
 
     /// Returns the object of a name. Fails with 42809 if it is an index.
@@ -272,41 +274,57 @@ impl<'p> Resolver<'p> {
         }
     }
 
-    /// Returns the enum type of a name.
-    pub(crate) async fn enum_type(
+    /// Returns the type of a name: one of the database, or the row type of a table. No type of
+    /// the database has the name of a table in its schema.
+    pub(crate) async fn user_type(
         &mut self,
         txn: &mut dyn Transaction,
         cache: &Cache,
         name: &Qualified,
         clean: bool,
         lock: Lock,
-    ) -> Result<Option<Enum>, SqlError> {
+    ) -> Result<Option<UserType>, SqlError> {
         if let Some(id) = name.id() {
-            let object = object_by_id(txn, cache, id, clean, lock).await?;
-            return Ok(match object {
-                Some(Object::Enum(ty)) => Some(ty),
-                _ => None,
-            });
+            return type_of_id(txn, cache, id, clean, lock).await;
         }
-        let Some(found) = self.find(txn, name, kv::type_name_key).await? else { return Ok(None) };
-        let id = super::read_u32(&found)?;
-        match object_by_id(txn, cache, id, clean, lock).await? {
-            Some(Object::Enum(ty)) => Ok(Some(ty)),
-            _ => Err(SqlError::corrupted(format!("the type {id} is not there"))),
+        let of_type = self.find(txn, name, kv::type_name_key).await?;
+        let place = |ids: &Option<Vec<u32>>, schema: u32| {
+            ids.iter().flatten().position(|id| *id == schema).unwrap_or_default()
+        };
+        let at = of_type.as_ref().map(|(schema, _)| place(&self.ids, *schema));
+        let of_relation = match at {
+            Some(0) => None,
+            _ => self.find(txn, name, kv::name_key).await?,
+        };
+        let id = match (of_type, of_relation) {
+            (Some((_, id)), None) => super::read_u32(&id)?,
+            (Some((schema, id)), Some((other, _)))
+                if place(&self.ids, schema) <= place(&self.ids, other) =>
+            {
+                super::read_u32(&id)?
+            }
+            (_, Some((_, relation))) => Relation::decode(&relation)?.id ^ ROW_TYPE,
+            (None, None) => return Ok(None),
+        };
+        match type_of_id(txn, cache, id, clean, lock).await? {
+            None if id & ROW_TYPE == 0 => {
+                Err(SqlError::corrupted(format!("the type {id} is not there")))
+            }
+            found => Ok(found),
         }
     }
 
-    /// Returns the enum types of some names, as far as there are such.
-    pub(crate) async fn enum_types(
+    /// Returns the types of some names, as far as there are such.
+    pub(crate) async fn user_types(
         &mut self,
         txn: &mut dyn Transaction,
         cache: &Cache,
         names: impl IntoIterator<Item = Qualified>,
         clean: bool,
-    ) -> Result<Vec<(Qualified, Enum)>, SqlError> {
+    ) -> Result<NamedTypes, SqlError> {
         let mut found = Vec::new();
         for name in names {
-            let ty = self.enum_type(txn, cache, &name, clean, Lock::Shared).await?;
+            let ty = self.user_type(txn, cache, &name, clean, Lock::Shared).await?;
             found.extend(ty.map(|ty| (name, ty)));
         }
         Ok(found)
@@ -395,6 +413,25 @@ impl<'p> Resolver<'p> {
         let message = "no schema has been selected to create in";
         Err(SqlError::new(state::NO_SCHEMA, message))
     }
+}
+
+/// Returns the type of an id: of a descriptor, or the row type of a table.
+pub(crate) async fn type_of_id(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    id: u32,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<UserType>, SqlError> {
+    let is_row_type = id & ROW_TYPE != 0;
+    let id = if is_row_type { id ^ ROW_TYPE } else { id };
+    Ok(match object_by_id(txn, cache, id, clean, lock).await? {
+        Some(Object::Table(table)) if is_row_type => {
+            Some(UserType::Composite(Composite::of_table(&table)))
+        }
+        Some(object) if !is_row_type => UserType::of(&object),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! The descriptor of a table.
 
 use super::generated::Generated;
-use super::{Planned, schema_codec};
+use super::{Planned, UserType, schema_codec};
 use crate::constraint::{Check, ForeignKey};
 use crate::datum::Datum;
-use crate::enumeration::Enum;
+use crate::domain::Domain;
 use crate::error::SqlError;
 use crate::index::Index;
 use crate::key;
 use crate::kv;
+use crate::materialized::Materialized;
 use crate::row;
 use crate::sequence;
 use crate::statistics::Statistics;
@@ -63,6 +64,9 @@ pub struct Table {
     #[n(11)]
     #[cbor(with = "schema_codec", has_nil)]
     pub(crate) schema: u32,
+    /// The query, of a materialized view.
+    #[n(12)]
+    pub(crate) query: Option<Materialized>,
     /// The generated columns, bound.
     #[cbor(skip)]
     pub(crate) generated: Vec<Generated>,
@@ -106,6 +110,9 @@ pub struct ColumnDef {
     /// The text of the expression that its values are computed by, if it is a generated column.
     #[n(7)]
     pub(crate) generated: Option<String>,
+    /// The domain that its values are of; `ty` is its base type.
+    #[n(8)]
+    pub(crate) domain: Option<Domain>,
     /// `before`, decoded.
     #[cbor(skip)]
     pub(crate) filled: Option<Datum>,
@@ -134,8 +141,47 @@ impl ColumnDef {
             dropped: false,
             before: None,
             generated: None,
+            domain: None,
             filled: None,
         }
+    }
+
+    /// Returns its type, if that is one of the database.
+    pub(crate) fn user_type(&self) -> Option<UserType> {
+        self.domain.map(UserType::Domain).or(self.ty.user_type())
+    }
+
+    /// Adds the types of the database that its values have, each once: the types of fields, too.
+    pub(crate) fn each_user_type(&self, all: &mut Vec<UserType>) {
+        match self.domain.map(UserType::Domain) {
+            Some(domain) if all.contains(&domain) => {}
+            Some(domain) => all.push(domain),
+            None => self.ty.each_user_type(all),
+        }
+    }
+
+    /// Takes a new version of a type, if it has the type.
+    pub(crate) fn take_version(&mut self, new: UserType) {
+        match new {
+            UserType::Domain(new) if self.domain == Some(new) => self.domain = Some(new),
+            UserType::Domain(_) => {}
+            UserType::Enum(_) | UserType::Composite(_) => self.ty = self.ty.with_version(new),
+        }
+    }
+
+    /// Returns the name of its type, without modifiers.
+    pub(crate) fn type_name(&self) -> &'static str {
+        self.domain.map_or(self.ty.name(), Domain::shown)
+    }
+
+    /// Returns its type as SQL writes it, with modifiers.
+    pub(crate) fn shown_type(&self) -> String {
+        self.domain.map_or_else(|| self.ty.to_string(), |domain| domain.shown().to_owned())
+    }
+
+    /// Returns the object id of its type.
+    pub(crate) fn type_id(&self) -> u32 {
+        self.domain.map_or(self.ty.oid(), Domain::id)
     }
 
     /// Sets the value that it has in rows from before it.
@@ -161,27 +207,38 @@ impl ColumnDef {
 }
 
 pub(crate) mod type_codec {
+    use crate::catalog::UserType;
+    use crate::composite::Composite;
     use crate::enumeration::Enum;
     use crate::types::Type;
     use minicbor::decode::Error as DecodeError;
     use minicbor::encode::{Error as EncodeError, Write};
     use minicbor::{Decoder, Encoder};
 
+    /// The kind of a type that is told by its descriptor.
+    const COMPOSITE: u8 = 1;
+
     pub(crate) fn encode<C, W: Write>(
         ty: &Type,
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
-        match ty.enumeration() {
-            // The whole type, and whether it is an array of it.
-            Some(of) => {
-                let is_array = ty.element().is_some();
+        // The whole type, and whether it is an array of it.
+        let is_array = ty.element().is_some();
+        match ty.user_type() {
+            Some(UserType::Enum(of)) => {
                 e.array(3)?.u32(ty.oid())?.bool(is_array)?.encode(of.descriptor())?.ok()
             }
             // Releases that would not round refuse the longer form.
             None if ty.is_rounded() => {
                 e.array(4)?.u32(ty.oid())?.i32(ty.modifier())?.null()?.null()?.ok()
             }
+            // Earlier releases refuse the fourth part.
+            Some(UserType::Composite(of)) => {
+                e.array(4)?.u32(ty.oid())?.bool(is_array)?;
+                e.encode(of.descriptor())?.u8(COMPOSITE)?.ok()
+            }
+            Some(UserType::Domain(_)) => Err(EncodeError::message("a type is no domain")),
             None => e.array(2)?.u32(ty.oid())?.i32(ty.modifier())?.ok(),
         }
     }
@@ -189,10 +246,20 @@ pub(crate) mod type_codec {
     pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Type, DecodeError> {
         let length = d.array()?;
         let oid = d.u32()?;
-        if length == Some(3) {
+        // A modifier, or what is told by a descriptor.
+        if d.datatype()? == minicbor::data::Type::Bool {
             let is_array = d.bool()?;
-            let of = Enum::of(d.decode()?).map_err(DecodeError::message)?;
-            return Ok(if is_array { Type::Enum(of).array() } else { Type::Enum(of) });
+            let of = match length {
+                Some(3) => Type::Enum(Enum::of(d.decode()?).map_err(DecodeError::message)?),
+                _ => {
+                    let of = Type::Composite(Composite::of(d.decode()?));
+                    if d.u8()? != COMPOSITE {
+                        return Err(DecodeError::message("a type of a later release"));
+                    }
+                    of
+                }
+            };
+            return Ok(if is_array { of.array() } else { of });
         }
         let ty = Type::with_modifier(oid, d.i32()?);
         for _ in 2..length.unwrap_or(2) {
@@ -229,6 +296,7 @@ impl Table {
             foreign: Vec::new(),
             referenced_by: Vec::new(),
             schema: system::PUBLIC,
+            query: None,
             generated: Vec::new(),
             is_sequence: false,
             stored: Vec::new(),
@@ -280,7 +348,7 @@ impl Table {
     /// True if it has constraints or columns that earlier releases do not know.
     pub(super) fn is_newer(&self) -> bool {
         let is_newer = |column: &ColumnDef| {
-            column.dropped || column.before.is_some() || column.ty.enumeration().is_some()
+            column.dropped || column.before.is_some() || column.ty.user_type().is_some()
         };
         self.columns.iter().any(is_newer) || !self.checks.is_empty() || self.has_references()
     }
@@ -288,6 +356,12 @@ impl Table {
     /// True if it has generated columns, bound or not.
     pub(super) fn has_generated(&self) -> bool {
         self.columns.iter().any(|column| column.generated.is_some())
+    }
+
+    /// True if it has columns of domains, whose values releases that do not know them would not
+    /// check.
+    pub(super) fn has_domains(&self) -> bool {
+        self.columns.iter().any(|column| column.domain.is_some())
     }
 
     /// True if a foreign key concerns it.
@@ -300,14 +374,11 @@ impl Table {
         self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
     }
 
-    /// Returns the enum types of its columns, each once.
-    pub(crate) fn enumerations(&self) -> Vec<Enum> {
+    /// Returns the types of the database that its columns have, those of their fields included,
+    /// each once.
+    pub(crate) fn user_types(&self) -> Vec<UserType> {
         let mut all = Vec::new();
-        for ty in self.present().filter_map(|(_, column)| column.ty.enumeration()) {
-            if !all.contains(&ty) {
-                all.push(ty);
-            }
-        }
+        self.present().for_each(|(_, column)| column.each_user_type(&mut all));
         all
     }
 

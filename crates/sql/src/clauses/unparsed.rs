@@ -7,7 +7,7 @@ use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Statements, by their first words.
-const STATEMENTS: [&str; 39] = [
+const STATEMENTS: [&str; 38] = [
     "alter system",
     "alter view",
     "checkpoint",
@@ -44,7 +44,6 @@ const STATEMENTS: [&str; 39] = [
     "create user mapping",
     "do",
     "import foreign schema",
-    "refresh materialized view",
     "reindex",
     "security label",
 ];

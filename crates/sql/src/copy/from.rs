@@ -86,6 +86,10 @@ impl Session {
         let (path, mut looks) = (self.facts.search_path(), 0);
         let (table, related) = loop {
             let table = compile::table_for(&engine, work, &path, table_name).await?;
+            if table.query.is_some() {
+                let message = format!("cannot copy to materialized view \"{}\"", table.name);
+                return Err(SqlError::new(state::WRONG_OBJECT, message));
+            }
             let table = compile::changeable(table)?;
             let mut tables = vec![table.planned()];
             let related = compile::related_for(&engine, work, &table, &mut tables).await?;

@@ -141,9 +141,6 @@ impl<'a> Writer<'a> {
             let message = format!("column \"{name}\" does not exist");
             return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
         }
-        if options.is_binary() && columns.iter().any(|column| column.ty.is_record()) {
-            return Err(SqlError::unsupported("COPY in binary of a column of type record"));
-        }
         let quoted = named(&options.force_quote, &names, "FORCE_QUOTE")?;
         Ok(Writer { options, columns, quoted, zone })
     }

@@ -1,14 +1,29 @@
 //! ALTER TABLE.
 
-use super::{Ddl, change, check_row_type, columns, constraints, open, views};
+use super::{Ddl, change, check_row_type, columns, constraints, materialized, open, views};
 use crate::catalog;
 use crate::error::SqlError;
 use crate::kv;
+use crate::materialized::not_materialized;
 use crate::names;
 use sqlparser::ast::{self, AlterTableOperation};
 
-pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Result<(), SqlError> {
-    let before = open(cx, &alter.name).await?;
+pub(super) async fn alter_table(
+    cx: &mut Ddl<'_>,
+    alter: &ast::AlterTable,
+    is_materialized: bool,
+) -> Result<(), SqlError> {
+    let materialized = materialized::named(cx, &alter.name).await?;
+    let before = match materialized {
+        Some(table) => {
+            alter.operations.iter().try_for_each(|it| materialized::check_action(&table, it))?;
+            table
+        }
+        None => open(cx, &alter.name).await?,
+    };
+    if is_materialized && before.query.is_none() {
+        return Err(not_materialized(&before.name));
+    }
     cx.refuse_deferred("ALTER TABLE", &before)?;
     let mut table = (*before).clone();
     for operation in &alter.operations {
@@ -66,6 +81,7 @@ pub(super) async fn alter_table(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Re
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 columns::rename(cx, &mut table, old_column_name, new_column_name).await?;
+                materialized::name_columns(&mut table);
             }
             other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
         }

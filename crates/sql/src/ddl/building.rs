@@ -1,7 +1,7 @@
 //! The steps of building an index on a table in use (see [`crate::backfill`]).
 
 use super::index::{declare_index, remove_index};
-use super::{Ddl, change};
+use super::{Ddl, change, stored};
 use crate::backfill::Step;
 use crate::catalog::{self, Table};
 use crate::engine::Engine;
@@ -45,7 +45,10 @@ pub(crate) async fn step(
     let building = match step {
         Step::Declare(create) => {
             cx.know_types(type_names::in_expressions(*create)).await?;
-            let Some((old, mut table)) = declare_index(cx, create).await? else {
+            let declared = declare_index(cx, create).await;
+            let types = cx.types.iter().map(|(_, ty)| *ty);
+            let declared = declared.map_err(|error| stored::foreign_type(error, types));
+            let Some((old, mut table)) = declared? else {
                 return Ok(None);
             };
             let Some(index) = table.indexes.last_mut() else { return Ok(None) };

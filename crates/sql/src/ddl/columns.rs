@@ -17,6 +17,7 @@ use crate::catalog::Table;
 use crate::clauses;
 use crate::datetime;
 use crate::datum::Datum;
+use crate::domain::Domain;
 use crate::effects;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
@@ -72,6 +73,11 @@ pub(super) async fn add(
         let now_us = datetime::from_unix_ns(cx.txn.began().earliest);
         let scope = Scope { params: &[], now_us, session: cx.facts, catalog: None, effects: None };
         let value = effects::evaluate(&[default], &[], &scope, cx.txn).await?.remove(0);
+        if let Some(domain) = column.domain
+            && has_rows(cx, &old).await?
+        {
+            domain.check(&value, cx.facts)?;
+        }
         if column.not_null && value.is_null() && has_rows(cx, &old).await? {
             return Err(has_nulls(table, &column.name));
         }
@@ -151,13 +157,14 @@ pub(super) async fn alter(
             table.columns[column].not_null = true;
         }
         AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
-            let ty = column_type(cx, data_type)?;
+            let (ty, domain) = column_type(cx, name, data_type)?;
             generated::refuse_type(table, column, using.is_some())?;
-            if ty != table.columns[column].ty || using.is_some() {
+            let def = &table.columns[column];
+            if (ty, domain) != (def.ty, def.domain) || using.is_some() {
                 let refused = "cannot alter type of a column used by a view or rule";
                 views::refuse_changed(cx, table, column, refused).await?;
             }
-            set_type(cx, table, column, ty, using.as_ref()).await?;
+            set_type(cx, table, column, (ty, domain), using.as_ref()).await?;
         }
         other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
     }
@@ -191,7 +198,7 @@ async fn set_type(
     cx: &mut Ddl<'_>,
     table: &mut Table,
     column: usize,
-    ty: Type,
+    (ty, domain): (Type, Option<Domain>),
     using: Option<&ast::Expr>,
 ) -> Result<(), SqlError> {
     let old = table.clone();
@@ -211,6 +218,7 @@ async fn set_type(
     }
     keep_literals(table, column, ty)?;
     table.columns[column].ty = ty;
+    table.columns[column].domain = domain;
     let bound = table.bind_stored();
     bound.map_err(|error| generated::not_of_type(error, table, column, ty))?;
     for index in table.indexes.iter().filter(|index| index.computes_from(column)) {
@@ -223,7 +231,8 @@ async fn set_type(
     // An expression may have another value for the wider type: entries and checks are made again.
     let computes = table.indexes.iter().any(|index| index.computes_from(column))
         || table.checks.iter().any(|check| check.columns().contains(&column));
-    if using.is_none() && is_wider(def.ty, ty) && !computes {
+    let checks = domain.is_some() && domain != def.domain;
+    if using.is_none() && is_wider(def.ty, ty) && !computes && !checks {
         table.columns[column].settle()?;
         table.settle();
         // Statistics hold values of the old type.
@@ -407,7 +416,7 @@ pub(super) async fn drop(
     table.columns[column].drop(column);
     table.settle();
     let bound = table.bind_stored().and_then(|()| Binder::new(&[]).defaults(table));
-    bound.map_err(|error| foreign_type(error, old.enumerations().into_iter()))?;
+    bound.map_err(|error| foreign_type(error, old.user_types().into_iter()))?;
     if has_moved {
         rewrite(cx, &old, table, &Move::Fill).await?;
     }

@@ -1,6 +1,6 @@
 //! COMMENT ON: texts about objects, which are read with their descriptors. They change no plan.
 
-use super::{Ddl, constraints, schemas, types};
+use super::{Ddl, constraints, domains, schemas, types};
 use crate::bind;
 use crate::catalog::{self, Comments, Object, Part};
 use crate::error::{SqlError, state};
@@ -18,10 +18,17 @@ pub(super) async fn comment(
 ) -> Result<(), SqlError> {
     let text = text.filter(|text| !text.is_empty());
     if let Some(constraint) = constraint {
+        if kind == CommentObject::Domain {
+            let constraint = names::fold(constraint);
+            return domains::comment_on_constraint(cx, &constraint, name, text).await;
+        }
         return on_constraint(cx, &names::fold(constraint), name, text).await;
     }
     let (id, column) = match kind {
-        CommentObject::Table | CommentObject::View | CommentObject::Sequence => {
+        CommentObject::Table
+        | CommentObject::View
+        | CommentObject::MaterializedView
+        | CommentObject::Sequence => {
             let (object, wanted) = (relation(cx, name).await?, kind.to_string().to_lowercase());
             if object.kind() != wanted {
                 return Err(catalog::not_a(&wanted, object.name()));
@@ -30,6 +37,7 @@ pub(super) async fn comment(
         }
         CommentObject::Column => column_of(cx, name).await?,
         CommentObject::Type => (types::open(cx, &names::relation(name)?).await?.id(), 0),
+        CommentObject::Domain => (domains::open(cx, &names::relation(name)?).await?.id(), 0),
         CommentObject::Index => {
             let (table, name) = index(cx, name).await?;
             return set_part(cx, table, Part::Index, &name, text).await;
@@ -94,7 +102,7 @@ async fn on_constraint(
     set_part(cx, table.id, Part::Constraint, constraint, text).await
 }
 
-async fn set_part(
+pub(super) async fn set_part(
     cx: &mut Ddl<'_>,
     table: u32,
     part: Part,

@@ -9,9 +9,11 @@ use super::{
 };
 use crate::catalog::{self, ColumnDef, Comments, Identity, Table};
 use crate::clauses;
+use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
 use crate::like::{self, Like};
+use crate::materialized::Materialized;
 use crate::names;
 use crate::sequence::{self, Options};
 use crate::temporary;
@@ -22,6 +24,7 @@ pub(super) async fn create_table(
     cx: &mut Ddl<'_>,
     create: &ast::CreateTable,
     likes: &[Like],
+    query: Option<Materialized>,
 ) -> Result<(), SqlError> {
     let name = names::relation(&create.name)?;
     let schema = cx.place_relation(&name, create.temporary).await?;
@@ -124,7 +127,11 @@ pub(super) async fn create_table(
         temporary::set_on_commit(cx.txn, id, action)?;
     }
     table.settle();
-    users::settle_types(cx, table.id, &[], &table.enumerations())?;
+    for read in query.iter().flat_map(|query| &query.reads) {
+        users::add(cx, *read, table.id)?;
+    }
+    table.query = query;
+    users::settle_types(cx, table.id, &[], &table.user_types())?;
     catalog::put_table(cx.txn, table)
 }
 
@@ -173,12 +180,35 @@ fn serial(ty: &DataType) -> Option<Type> {
     }
 }
 
-/// Returns the type of a column. Fails with 0A000 if no table stores its values.
-pub(super) fn column_type(cx: &Ddl<'_>, data_type: &ast::DataType) -> Result<Type, SqlError> {
-    let ty = names::data_type(data_type, &cx.types)?;
+/// Returns the type of a column, and its domain. Fails with 0A000 if no table stores its values,
+/// with 42P16 for a pseudo-type.
+pub(super) fn column_type(
+    cx: &Ddl<'_>,
+    name: &str,
+    data_type: &ast::DataType,
+) -> Result<(Type, Option<Domain>), SqlError> {
+    let found = names::declared_type(data_type, &cx.types)?;
+    if is_pseudo(found.0) {
+        let message = format!("column \"{name}\" has pseudo-type {}", found.0);
+        return Err(SqlError::new(state::INVALID_TABLE, message));
+    }
+    check_stored(found.0)?;
+    Ok(found)
+}
+
+/// True for a type that has no values of its own.
+pub(super) fn is_pseudo(ty: Type) -> bool {
+    ty == Type::Void || ty.is_anonymous()
+}
+
+/// Fails with 0A000 if no table stores the values of a type.
+pub(super) fn check_stored(ty: Type) -> Result<(), SqlError> {
     match ty {
         _ if ty.is_of_system() => Err(SqlError::unsupported(format!("a column of type {ty}"))),
-        ty => Ok(ty),
+        _ if ty.is_row_of_table() => {
+            Err(SqlError::unsupported(format!("a column of {ty}, the row type of a table,")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -191,13 +221,12 @@ pub(super) async fn column_def(
     def: &ast::ColumnDef,
     table: &str,
 ) -> Result<(ColumnDef, Option<Given>), SqlError> {
-    if names::data_type(&def.data_type, &cx.types).is_ok_and(|ty| ty == Type::Void) {
-        let message = format!("column \"{}\" has pseudo-type void", names::fold(&def.name));
-        return Err(SqlError::new(state::INVALID_TABLE, message));
-    }
     let serial = serial(&def.data_type);
-    let ty = serial.map_or_else(|| column_type(cx, &def.data_type), Ok)?;
-    let mut column = ColumnDef::new(&names::fold(&def.name), ty);
+    let name = names::fold(&def.name);
+    let (ty, domain) =
+        serial.map_or_else(|| column_type(cx, &name, &def.data_type), |ty| Ok((ty, None)))?;
+    let mut column = ColumnDef::new(&name, ty);
+    column.domain = domain;
     let mut given = serial.map(|_| Given { identity: None, options: Options::default() });
     let wrong = |column: &ColumnDef, what: &str| {
         let message = format!("{what} for column \"{}\" of table \"{table}\"", column.name);

@@ -3,9 +3,8 @@
 use super::index::unqualified;
 use super::stored::refer_to_types;
 use super::{Ddl, columns, depended_on};
-use crate::catalog::{Generated, Table};
+use crate::catalog::{Generated, Table, UserType};
 use crate::constraint::{Action, ForeignKey};
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::names::Qualified;
 use crate::types::Type;
@@ -21,7 +20,7 @@ pub(super) fn expressions(def: &ast::ColumnDef) -> impl Iterator<Item = &ast::Ex
 }
 
 /// Returns the text of an expression as a descriptor keeps it.
-pub(super) fn text(expr: &ast::Expr, types: &[(Qualified, Enum)]) -> String {
+pub(super) fn text(expr: &ast::Expr, types: &[(Qualified, UserType)]) -> String {
     unqualified(expr, types)
 }
 
@@ -30,7 +29,7 @@ pub(super) fn check(
     table: &Table,
     column: usize,
     def: &ast::ColumnDef,
-    types: &[(Qualified, Enum)],
+    types: &[(Qualified, UserType)],
 ) -> Result<(), SqlError> {
     // As it is written: only the table itself may qualify a column.
     let columns = table.columns_alone();

@@ -1,14 +1,15 @@
 //! CREATE INDEX and DROP INDEX.
 
 use super::rows::all_rows;
-use super::{Ddl, change, comments, duplicate, foreign_keys, free_name, open, stored};
+use super::{
+    Ddl, change, comments, duplicate, foreign_keys, free_name, materialized, open, stored,
+};
 use crate::bind;
 use crate::bulk::Bulk;
-use crate::catalog::{self, Table};
+use crate::catalog::{self, Table, UserType};
 use crate::clauses;
 use crate::datetime::Zone;
 use crate::datum::Datum;
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::index::{Entry, Index, IndexPart};
 use crate::kv;
@@ -36,7 +37,10 @@ pub(super) async fn declare_index(
     create: &ast::CreateIndex,
 ) -> Result<Option<(Arc<Table>, Table)>, SqlError> {
     clauses::create_index(create)?;
-    let old = open(cx, &create.table_name).await?;
+    let old = match materialized::named(cx, &create.table_name).await? {
+        Some(table) => table,
+        None => open(cx, &create.table_name).await?,
+    };
     let mut table = (*old).clone();
     let mut index = index_of(&table, &create.columns, &cx.types)?;
     index.unique = create.unique;
@@ -119,7 +123,7 @@ pub(super) fn parts(
 pub(super) fn index_of(
     table: &Table,
     columns: &[ast::IndexColumn],
-    types: &[(Qualified, Enum)],
+    types: &[(Qualified, UserType)],
 ) -> Result<Index, SqlError> {
     let mut index = Index::new(0, String::new(), Vec::with_capacity(columns.len()), false);
     for column in columns {
@@ -146,7 +150,7 @@ pub(super) fn index_of(
 
 /// Returns the text of an expression whose columns are named without their table, which may get
 /// another name, and whose types are named by their ids.
-pub(super) fn unqualified(expr: &ast::Expr, types: &[(Qualified, Enum)]) -> String {
+pub(super) fn unqualified(expr: &ast::Expr, types: &[(Qualified, UserType)]) -> String {
     let mut expr = expr.clone();
     stored::refer_to_types(&mut expr, types);
     let _ = ast::visit_expressions_mut(&mut expr, |part| {

@@ -4,7 +4,7 @@
 //! cannot be bound any more.
 
 use crate::bind::Binder;
-use crate::catalog::Table;
+use crate::catalog::{Table, UserType};
 use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::names;
@@ -28,7 +28,9 @@ fn whole(expr: &mut Expr, ty: Enum, is_its: bool) -> Option<&mut Value> {
     match expr {
         Expr::Nested(inner) => whole(inner, ty, is_its),
         Expr::Value(value) => is_its.then_some(&mut value.value),
-        Expr::Cast { expr, data_type, .. } => whole(expr, ty, names::is_enum(data_type, ty)),
+        Expr::Cast { expr, data_type, .. } => {
+            whole(expr, ty, names::is_user_type(data_type, UserType::Enum(ty)))
+        }
         _ => None,
     }
 }

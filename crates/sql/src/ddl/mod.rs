@@ -5,16 +5,19 @@
 //! (see [`crate::bulk`]), so that no table is too large for it.
 
 mod alter;
+mod attributes;
 mod building;
 mod columns;
 mod comments;
 mod constraints;
 mod create;
+mod domains;
 mod foreign_keys;
 mod generated;
 mod index;
 mod labels;
 mod like;
+mod materialized;
 mod owner;
 mod rows;
 mod schemas;
@@ -29,7 +32,7 @@ pub(crate) use index::not_unique;
 
 use crate::alter_any::{AlterAny, Change};
 use crate::bulk::Ids;
-use crate::catalog::{self, Object, Relation, Resolver, SearchPath, Table};
+use crate::catalog::{self, Object, Relation, Resolver, SearchPath, Table, UserType};
 use crate::clauses;
 use crate::compile;
 use crate::constraint::Deferred;
@@ -37,6 +40,7 @@ use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
 use crate::kv;
+use crate::materialized::MaterializedStatement;
 use crate::names::{self, NamedTypes, Qualified};
 use crate::notice;
 use crate::parse::Parsed;
@@ -138,10 +142,10 @@ impl<'a> Ddl<'a> {
             .hint("Run SET CONSTRAINTS ALL IMMEDIATE before."))
     }
 
-    /// Looks up the enum types that the statement names.
+    /// Looks up the types that the statement names.
     async fn know_types(&mut self, names: BTreeSet<Qualified>) -> Result<(), SqlError> {
         let cache = &self.engine.cache;
-        self.types = self.names.enum_types(self.txn, cache, names, self.clean).await?;
+        self.types = self.names.user_types(self.txn, cache, names, self.clean).await?;
         Ok(())
     }
 
@@ -167,6 +171,10 @@ impl<'a> Ddl<'a> {
     /// Finds the table of a name, and locks its version until the transaction ends.
     async fn table(&mut self, name: &Qualified) -> Result<Option<Arc<Table>>, SqlError> {
         match self.object(name).await? {
+            Some(Object::Table(table)) if table.query.is_some() => {
+                let hint = "Use DROP MATERIALIZED VIEW to remove a materialized view.";
+                Err(catalog::not_a("table", &name.name).hint(hint))
+            }
             Some(Object::Table(table)) => Ok(Some(table)),
             Some(_) => Err(catalog::not_a("table", &name.name)),
             None => Ok(None),
@@ -269,6 +277,10 @@ async fn run_in(
         }
         return Ok(format!("ALTER {}", kind.word().to_uppercase()));
     }
+    if let Some(MaterializedStatement::Renew(refresh)) = &source.materialized {
+        materialized::renew(cx, refresh).await?;
+        return Ok("REFRESH MATERIALIZED VIEW".into());
+    }
     if let Some(statement) = &source.sequence {
         let done = sequences::run(cx, statement).await;
         cx.notices.extend(notice::cascades(&cx.cascaded));
@@ -276,7 +288,10 @@ async fn run_in(
     }
     let names = type_names::in_statement(&source.statement);
     cx.know_types(names).await?;
-    let done = run_statement(cx, source).await;
+    let done = match source.is_domain {
+        true => domains::run(cx, source).await,
+        false => run_statement(cx, source).await,
+    };
     cx.notices.extend(notice::cascades(&cx.cascaded));
     done.map_err(|error| stored::foreign_type(error, cx.types.iter().map(|(_, ty)| *ty)))
 }
@@ -285,7 +300,8 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
     Ok(match &source.statement {
         Statement::CreateTable(create) => {
             clauses::create_table(create)?;
-            create_table(cx, create, &source.likes).await?;
+            let query = materialized::query_of(cx, source, create).await?;
+            create_table(cx, create, &source.likes, query).await?;
             "CREATE TABLE".into()
         }
         Statement::CreateView(create) => {
@@ -293,6 +309,16 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
             let text = text.ok_or_else(|| SqlError::unsupported("this form of CREATE VIEW"))?;
             views::create(cx, create, text).await?;
             "CREATE VIEW".into()
+        }
+        Statement::Drop {
+            object_type: ObjectType::MaterializedView,
+            if_exists,
+            names,
+            cascade,
+            ..
+        } => {
+            materialized::drop(cx, names, *if_exists, *cascade).await?;
+            "DROP MATERIALIZED VIEW".into()
         }
         Statement::Drop { object_type: ObjectType::View, if_exists, names, cascade, .. } => {
             views::drop(cx, names, *if_exists, *cascade).await?;
@@ -344,15 +370,22 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
             index::rename(cx, name, index_name).await?;
             "ALTER INDEX".into()
         }
+        Statement::AlterTable(alter) if source.alters_type => {
+            clauses::alter_table(alter)?;
+            attributes::alter(cx, alter).await?;
+            "ALTER TYPE".into()
+        }
         Statement::AlterTable(alter) => {
             clauses::alter_table(alter)?;
+            let is_materialized = source.materialized.is_some();
             let name = names::relation(&alter.name)?;
             if alter.if_exists && cx.relation(&name).await?.is_none() {
                 cx.skip("relation", &name.name);
             } else {
-                alter_table(cx, alter).await?;
+                alter_table(cx, alter, is_materialized).await?;
             }
-            "ALTER TABLE".into()
+            let kind = if is_materialized { "MATERIALIZED VIEW" } else { "TABLE" };
+            format!("ALTER {kind}")
         }
         Statement::Truncate(truncate) => {
             clauses::truncate(truncate)?;
@@ -442,7 +475,7 @@ fn change(cx: &mut Ddl<'_>, old: &Table, mut table: Table) -> Result<(), SqlErro
     table.version += 1;
     table.settle();
     old.outdate(cx.txn, table.version, cx.ids.own)?;
-    users::settle_types(cx, table.id, &old.enumerations(), &table.enumerations())?;
+    users::settle_types(cx, table.id, &old.user_types(), &table.user_types())?;
     cx.clean = false;
     cx.deferred.refresh(&Arc::new(table.clone()));
     catalog::put_table(cx.txn, table)
@@ -464,12 +497,20 @@ async fn drop_table(
     cascade: bool,
 ) -> Result<(), SqlError> {
     cx.refuse_deferred("DROP TABLE", table)?;
-    let what = format!("table {}", table.name);
+    let what = format!("{} {}", table.kind(), table.name);
     views::drop_readers(cx, table.id, &what, &[], cascade).await?;
     foreign_keys::drop_references(cx, table, others, cascade).await?;
     sequences::drop_owned(cx, table, cascade).await?;
+    erase(cx, table)
+}
+
+/// Removes a table that nothing depends on.
+fn erase(cx: &mut Ddl<'_>, table: &Arc<Table>) -> Result<(), SqlError> {
+    for read in table.query.iter().flat_map(|query| &query.reads) {
+        users::remove(cx, *read, table.id)?;
+    }
     table.outdate(cx.txn, SchemaVersion::GONE, cx.ids.own)?;
-    users::settle_types(cx, table.id, &table.enumerations(), &[])?;
+    users::settle_types(cx, table.id, &table.user_types(), &[])?;
     for index in table.primary.iter().chain(&table.indexes) {
         cx.txn.put(kv::name_key(table.schema, &index.name), None)?;
     }
@@ -509,13 +550,16 @@ async fn free_name(cx: &mut Ddl<'_>, schema: u32, wanted: String) -> Result<Stri
 }
 
 /// Fails with 42710 if a type has the name of a new table, view or sequence in its schema, whose
-/// rows have a type of that name.
+/// rows have a type of that name; with 42P07 if that is a composite type, which is a relation.
 async fn check_row_type(cx: &mut Ddl<'_>, schema: u32, name: &str) -> Result<(), SqlError> {
-    let key = kv::type_name_key(schema, name);
-    cx.txn.keep_range(KeyRange::point(key.clone()));
-    match cx.txn.get(&key, Lock::Exclusive).await? {
-        None => Ok(()),
-        Some(_) => {
+    cx.txn.keep_range(KeyRange::point(kv::type_name_key(schema, name)));
+    let Some(id) = catalog::type_in(cx.txn, schema, name, Lock::Exclusive).await? else {
+        return Ok(());
+    };
+    let cache = &cx.engine.cache;
+    match catalog::type_of_id(cx.txn, cache, id, cx.clean, Lock::Shared).await? {
+        Some(UserType::Composite(_)) => Err(duplicate(name)),
+        _ => {
             let message = format!("type \"{name}\" already exists");
             Err(SqlError::new(state::DUPLICATE_OBJECT, message).hint(
                 "A relation has an associated type of the same name, so you must use a name that \

@@ -1,6 +1,6 @@
 //! ALTER … OWNER TO: every object is the session's user's, the one role.
 
-use super::{Ddl, comments, schemas, types};
+use super::{Ddl, comments, domains, schemas, types};
 use crate::alter_any::{self, Kind};
 use crate::catalog;
 use crate::error::{SqlError, state};
@@ -18,7 +18,7 @@ pub(super) async fn run(
 ) -> Result<(), SqlError> {
     let name = names::relation(object)?;
     match kind {
-        Kind::Table | Kind::View | Kind::Sequence | Kind::Index => {
+        Kind::Table | Kind::View | Kind::MaterializedView | Kind::Sequence | Kind::Index => {
             let is_there = cx.relation(&name).await?.is_some();
             if if_exists && !is_there {
                 cx.skip("relation", &name.name);
@@ -27,6 +27,7 @@ pub(super) async fn run(
             check_relation(cx, kind, object).await?;
         }
         Kind::Type => drop(types::open(cx, &name).await?),
+        Kind::Domain => drop(domains::open(cx, &name).await?),
         Kind::Schema => check_schema(cx, &names::simple(object)?).await?,
         Kind::Database => check_database(cx, &names::simple(object)?)?,
     }

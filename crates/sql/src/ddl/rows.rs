@@ -49,6 +49,13 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
     });
     let mut unchecked = new.clone();
     unchecked.checks.clear();
+    for (at, column) in unchecked.columns.iter_mut().enumerate() {
+        let is_new = match how {
+            Move::Fill => at >= old.columns.len(),
+            Move::Change { column, .. } => at == *column,
+        };
+        column.domain = column.domain.filter(|_| is_new);
+    }
     // Columns that are there keep their values.
     unchecked.generated.clear();
     let complete = new;

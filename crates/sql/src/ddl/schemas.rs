@@ -1,10 +1,11 @@
 //! CREATE, ALTER and DROP SCHEMA.
 
 use super::{
-    Ddl, change, check_row_type, comments, depended_on, drop_table, owner, sequences, types, views,
+    Ddl, change, check_row_type, comments, depended_on, domains, drop_table, owner, sequences,
+    types, views,
 };
 use crate::alter_any::{self, Kind};
-use crate::catalog::{self, Object, Relation, Schema, is_system_schema};
+use crate::catalog::{self, Object, Relation, Schema, UserType, is_system_schema};
 use crate::clauses;
 use crate::error::{SqlError, state};
 use crate::kv;
@@ -142,19 +143,22 @@ pub(super) async fn relocate(
 ) -> Result<(), SqlError> {
     let name = names::relation(object)?;
     let moved = match kind {
-        Kind::Type => Object::Enum(types::open(cx, &name).await?),
-        Kind::Table | Kind::View | Kind::Sequence => match cx.object(&name).await? {
-            Some(found) if kind.fits(&found) => found,
-            Some(found) => return Err(catalog::not_a(kind.word(), found.name())),
-            None if if_exists => {
-                cx.skip("relation", &name.name);
-                return Ok(());
+        Kind::Type => types::open(cx, &name).await?.object(),
+        Kind::Domain => Object::Domain(domains::open(cx, &name).await?),
+        Kind::Table | Kind::View | Kind::MaterializedView | Kind::Sequence => {
+            match cx.object(&name).await? {
+                Some(found) if kind.fits(&found) => found,
+                Some(found) => return Err(catalog::not_a(kind.word(), found.name())),
+                None if if_exists => {
+                    cx.skip("relation", &name.name);
+                    return Ok(());
+                }
+                None => {
+                    let message = format!("relation \"{name}\" does not exist");
+                    return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+                }
             }
-            None => {
-                let message = format!("relation \"{name}\" does not exist");
-                return Err(SqlError::new(state::UNDEFINED_TABLE, message));
-            }
-        },
+        }
         Kind::Index | Kind::Schema | Kind::Database => {
             let what = format!("ALTER {} SET SCHEMA", kind.word().to_uppercase());
             return Err(SqlError::unsupported(what));
@@ -178,7 +182,7 @@ pub(super) async fn relocate(
     if moved.schema() == to {
         return Ok(());
     }
-    if !matches!(moved, Object::Enum(_)) {
+    if UserType::of(&moved).is_none() {
         views::refuse_renamed(cx, moved.id(), moved.name()).await?;
     }
     match moved {
@@ -210,7 +214,9 @@ pub(super) async fn relocate(
             move_name(cx, (view.schema, to), &view.name, (view.id, view.id)).await?;
             views::set_schema(cx, &view, to).await
         }
-        Object::Enum(ty) => types::set_schema(cx, ty, to).await,
+        Object::Enum(ty) => types::set_schema(cx, UserType::Enum(ty), to).await,
+        Object::Domain(domain) => types::set_schema(cx, UserType::Domain(domain), to).await,
+        Object::Composite(ty) => types::set_schema(cx, UserType::Composite(ty), to).await,
         Object::Schema(_) => Ok(()),
     }
 }
@@ -327,14 +333,20 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
         // What was dropped before may have dropped it, or changed it.
         match now(cx, object.id()).await? {
             Some(Object::View(view)) => {
-                views::drop_readers(cx, view.id, &format!("view {}", view.name), &[], true).await?;
+                views::drop_readers(cx, view.id, &view.described(), &[], true).await?;
                 views::remove(cx, &view).await?;
             }
             Some(Object::Table(table)) => drop_table(cx, &table, &ids, true).await?,
             Some(Object::Sequence(sequence)) if sequence.owner.is_none() => {
                 sequences::drop_one(cx, &sequence, true).await?;
             }
-            Some(Object::Enum(ty)) => types::drop_one(cx, ty, true).await?,
+            Some(Object::Enum(ty)) => types::drop_one(cx, UserType::Enum(ty), true).await?,
+            Some(Object::Domain(domain)) => {
+                types::drop_one(cx, UserType::Domain(domain), true).await?;
+            }
+            Some(Object::Composite(ty)) => {
+                types::drop_one(cx, UserType::Composite(ty), true).await?;
+            }
             Some(Object::Sequence(_) | Object::Schema(_)) | None => {}
         }
     }

@@ -3,8 +3,7 @@
 
 use super::{Ddl, users};
 use crate::bind::Binder;
-use crate::catalog::{self, Object, Table};
-use crate::enumeration::Enum;
+use crate::catalog::{self, Object, Table, UserType};
 use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
 use crate::sequence;
@@ -33,9 +32,9 @@ pub(super) fn check_default(cx: &Ddl<'_>, table: &Table, column: usize) -> Resul
 }
 
 /// Says of a type that a stored expression cannot name why: its table has no column of the type.
-pub(super) fn foreign_type(error: SqlError, mut types: impl Iterator<Item = Enum>) -> SqlError {
-    let is_missing = |ty: &Enum| {
-        let names = [&names::reference(ty.id()).value, &ty.descriptor().name];
+pub(super) fn foreign_type(error: SqlError, mut types: impl Iterator<Item = UserType>) -> SqlError {
+    let is_missing = |ty: &UserType| {
+        let names = [&*names::reference(ty.id()).value, ty.name()];
         let is_of = |name| error.message == format!("type \"{name}\" does not exist");
         error.sqlstate == state::UNDEFINED_OBJECT && names.into_iter().any(is_of)
     };
@@ -48,8 +47,8 @@ pub(super) fn foreign_type(error: SqlError, mut types: impl Iterator<Item = Enum
     }
 }
 
-/// Lets an expression name enum types by their ids.
-pub(super) fn refer_to_types(expr: &mut Expr, types: &[(Qualified, Enum)]) {
+/// Lets an expression name the database's types by their ids.
+pub(super) fn refer_to_types(expr: &mut Expr, types: &[(Qualified, UserType)]) {
     let _ = ast::visit_expressions_mut(expr, |part| {
         if let Some(ty) = type_names::of_mut(part) {
             refer_to(ty, types);
@@ -58,7 +57,7 @@ pub(super) fn refer_to_types(expr: &mut Expr, types: &[(Qualified, Enum)]) {
     });
 }
 
-fn refer_to(ty: &mut DataType, types: &[(Qualified, Enum)]) {
+fn refer_to(ty: &mut DataType, types: &[(Qualified, UserType)]) {
     if let DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) = ty {
         return refer_to(element, types);
     }

@@ -1,9 +1,8 @@
 //! The users of an object: a row for each view whose query names it, and, of a type, for each
-//! relation with a column of it, leads back to these.
+//! relation with a column of it and each domain over it, leads back to these.
 
 use super::Ddl;
-use crate::catalog::{self, Object};
-use crate::enumeration::Enum;
+use crate::catalog::{self, Object, UserType};
 use crate::error::SqlError;
 use crate::kv;
 use meridian_mvcc::KeyRange;
@@ -56,8 +55,8 @@ pub(super) async fn of(cx: &mut Ddl<'_>, object: u32) -> Result<Vec<Object>, Sql
 pub(super) fn settle_types(
     cx: &mut Ddl<'_>,
     table: u32,
-    before: &[Enum],
-    after: &[Enum],
+    before: &[UserType],
+    after: &[UserType],
 ) -> Result<(), SqlError> {
     for gone in before.iter().filter(|ty| !after.contains(ty)) {
         remove(cx, gone.id(), table)?;

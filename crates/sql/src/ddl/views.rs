@@ -2,12 +2,11 @@
 //!
 //! A change that the query of a view would notice is refused, or drops the view with CASCADE.
 
-use super::{Ddl, check_row_type, depended_on, duplicate, stored, users};
+use super::{Ddl, check_row_type, depended_on, duplicate, erase, stored, users};
 use crate::bind::Objects;
-use crate::catalog::{self, ColumnDef, Object, Resolver, SearchPath, Table};
+use crate::catalog::{self, ColumnDef, Object, Resolver, SearchPath, Table, UserType};
 use crate::clauses;
 use crate::compile::{self, BoundView};
-use crate::enumeration::Enum;
 use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
 use crate::response::Column;
@@ -28,20 +27,30 @@ fn missing(name: &Qualified) -> SqlError {
 async fn named(cx: &mut Ddl<'_>, name: &Qualified) -> Result<Option<Arc<View>>, SqlError> {
     match cx.object(name).await? {
         Some(Object::View(view)) => Ok(Some(view)),
-        Some(Object::Table(_)) => {
-            Err(catalog::not_a("view", &name.name).hint("Use DROP TABLE to remove a table."))
+        Some(Object::Table(table)) => {
+            let hint = match table.query {
+                Some(_) => "Use DROP MATERIALIZED VIEW to remove a materialized view.",
+                None => "Use DROP TABLE to remove a table.",
+            };
+            Err(catalog::not_a("view", &name.name).hint(hint))
         }
         Some(_) => Err(catalog::not_a("view", &name.name)),
         None => Ok(None),
     }
 }
 
-/// Returns the view of an id, as it is now.
+/// Returns the view of an id, also the query of a materialized one, as it is now.
 pub(super) async fn of_id(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Arc<View>>, SqlError> {
     let cache = &cx.engine.cache;
-    match catalog::object_by_id(cx.txn, cache, id, false, Lock::Exclusive).await? {
-        Some(Object::View(view)) => Ok(Some(view)),
-        _ => Ok(None),
+    let object = catalog::object_by_id(cx.txn, cache, id, false, Lock::Exclusive).await?;
+    Ok(object.and_then(of_object))
+}
+
+fn of_object(object: Object) -> Option<Arc<View>> {
+    match object {
+        Object::View(view) => Some(view),
+        Object::Table(table) => table.as_view().map(Arc::new),
+        _ => None,
     }
 }
 
@@ -62,8 +71,8 @@ pub(super) async fn create(
     let schema = cx.place_relation(&name, create.temporary || reads_temporary).await?;
     let old = match catalog::relation_in(cx.txn, schema, &name.name).await? {
         Some(found) if create.or_replace => match of_id(cx, found.id).await? {
-            Some(view) => Some(view),
-            None => return Err(catalog::not_a("view", &name.name)),
+            Some(view) if !view.is_materialized => Some(view),
+            _ => return Err(catalog::not_a("view", &name.name)),
         },
         Some(_) => return Err(duplicate(&name.name)),
         None => {
@@ -96,7 +105,7 @@ pub(super) async fn create(
 }
 
 /// Binds the query of a view. Returns its text as it is stored, and what it means.
-async fn settle(cx: &mut Ddl<'_>, text: &str) -> Result<(String, BoundView), SqlError> {
+pub(super) async fn settle(cx: &mut Ddl<'_>, text: &str) -> Result<(String, BoundView), SqlError> {
     let unchanged = |_: &mut Objects| {};
     let parsed = view::parse_query(text)?;
     if parsed.as_of.is_some() {
@@ -131,13 +140,19 @@ fn columns(create: &ast::CreateView, bound: &[Column]) -> Result<Vec<ColumnDef>,
     let mut columns = Vec::with_capacity(bound.len());
     for (at, column) in bound.iter().enumerate() {
         let ty = column.ty;
+        if ty.is_anonymous() {
+            let message = format!("column \"{}\" has pseudo-type {ty}", column.name);
+            return Err(SqlError::new(state::INVALID_TABLE, message));
+        }
         let is_stored =
-            ty.enumeration().is_some() || Type::with_modifier(ty.oid(), ty.modifier()) == Some(ty);
-        if !is_stored {
+            ty.user_type().is_some() || Type::with_modifier(ty.oid(), ty.modifier()) == Some(ty);
+        if !is_stored || ty.is_row_of_table() {
             return Err(SqlError::unsupported(format!("a column of type {ty} in a view")));
         }
         let given = create.columns.get(at).map(|given| names::fold(&given.name));
-        columns.push(ColumnDef::new(&given.unwrap_or_else(|| column.name.clone()), column.ty));
+        let name = given.unwrap_or_else(|| column.name.clone());
+        let domain = column.domain;
+        columns.push(ColumnDef { domain, ..ColumnDef::new(&name, column.ty) });
     }
     for (at, column) in columns.iter().enumerate() {
         if columns[..at].iter().any(|other| other.name == column.name) {
@@ -161,10 +176,12 @@ fn check_replaced(old: &View, columns: &[ColumnDef]) -> Result<(), SqlError> {
                 before.name, now.name
             ));
         }
-        if before.ty != now.ty {
+        if (before.ty, before.domain) != (now.ty, now.domain) {
             return wrong(format!(
                 "cannot change data type of view column \"{}\" from {} to {}",
-                before.name, before.ty, now.ty
+                before.name,
+                before.shown_type(),
+                now.shown_type()
             ));
         }
     }
@@ -243,6 +260,12 @@ pub(super) async fn drop(
 }
 
 pub(super) async fn remove(cx: &mut Ddl<'_>, view: &Arc<View>) -> Result<(), SqlError> {
+    if view.is_materialized {
+        let cache = &cx.engine.cache;
+        let table = catalog::table_by_id(cx.txn, cache, view.id, false, Lock::Exclusive).await?;
+        cx.clean = false;
+        return table.map_or(Ok(()), |table| erase(cx, &table));
+    }
     outdate(cx, view, SchemaVersion::GONE).await?;
     for id in &view.reads {
         users::remove(cx, *id, view.id)?;
@@ -253,9 +276,9 @@ pub(super) async fn remove(cx: &mut Ddl<'_>, view: &Arc<View>) -> Result<(), Sql
 /// Returns the views whose queries name a relation. No other appears until the transaction has
 /// ended.
 pub(super) async fn readers(cx: &mut Ddl<'_>, id: u32) -> Result<Vec<Arc<View>>, SqlError> {
-    let views = users::of(cx, id).await?.into_iter().map(|user| match user {
-        Object::View(view) => Ok(view),
-        other => Err(SqlError::corrupted(format!("\"{}\" reads a relation", other.name()))),
+    let views = users::of(cx, id).await?.into_iter().map(|user| {
+        let wrong = SqlError::corrupted(format!("\"{}\" reads a relation", user.name()));
+        of_object(user).ok_or(wrong)
     });
     views.collect()
 }
@@ -278,10 +301,10 @@ pub(super) async fn set_schema(cx: &mut Ddl<'_>, old: &View, schema: u32) -> Res
 }
 
 /// Gives the columns of a view a new version of their type.
-pub(super) async fn set_type(cx: &mut Ddl<'_>, old: &View, new: Enum) -> Result<(), SqlError> {
+pub(super) async fn set_type(cx: &mut Ddl<'_>, old: &View, new: UserType) -> Result<(), SqlError> {
     outdate(cx, old, old.version + 1).await?;
     let mut columns = old.columns.clone();
-    columns.iter_mut().for_each(|column| column.ty = column.ty.with_version(new));
+    columns.iter_mut().for_each(|column| column.take_version(new));
     let (text, reads) = (old.text.clone(), old.reads.clone());
     let name = (old.schema, old.name.clone());
     let mut view = View::new(old.id, name, old.version + 1, columns, text, reads);
@@ -306,9 +329,9 @@ pub(super) async fn drop_readers(
             if others.contains(&view.id) {
                 continue;
             }
-            details.push(format!("view {} depends on {of}", view.name));
+            details.push(format!("{} depends on {of}", view.described()));
             if all.iter().all(|known| known.id != view.id) {
-                rest.push((view.id, format!("view {}", view.name)));
+                rest.push((view.id, view.described()));
                 all.push(view);
             }
         }
@@ -316,7 +339,7 @@ pub(super) async fn drop_readers(
     if !cascade && !details.is_empty() {
         return Err(depended_on(what, &details));
     }
-    cx.cascaded.extend(all.iter().map(|view| format!("view {}", view.name)));
+    cx.cascaded.extend(all.iter().map(|view| view.described()));
     for view in all {
         remove(cx, &view).await?;
     }
@@ -416,13 +439,13 @@ pub(super) async fn drop_users(
 ) -> Result<(), SqlError> {
     let what = format!("column {} of table {}", table.columns[column].name, table.name);
     let users = users(cx, table, column).await?;
-    let detail = |view: &Arc<View>| format!("view {} depends on {what}", view.name);
+    let detail = |view: &Arc<View>| format!("{} depends on {what}", view.described());
     if !cascade && !users.is_empty() {
         return Err(depended_on(&what, &users.iter().map(detail).collect::<Vec<_>>()));
     }
     for view in users {
-        cx.cascaded.push(format!("view {}", view.name));
-        drop_readers(cx, view.id, &format!("view {}", view.name), &[], true).await?;
+        cx.cascaded.push(view.described());
+        drop_readers(cx, view.id, &view.described(), &[], true).await?;
         if of_id(cx, view.id).await?.is_some() {
             remove(cx, &view).await?;
         }

@@ -18,11 +18,6 @@ pub(super) struct Functions {
     count: i64,
 }
 
-/// Returns a value as the only row.
-fn one(value: Datum) -> Rows {
-    Box::new(std::iter::once(Ok(vec![value])))
-}
-
 impl Functions {
     pub(super) fn new(plan: Arc<Node>) -> Self {
         Functions { plan, calls: None, count: 0 }
@@ -48,10 +43,11 @@ impl Operator for Functions {
                         let rows = match function.effect() {
                             None => function.rows(&args, &cx.scope())?,
                             // Its value is the only row.
-                            Some(_) if args.iter().any(Datum::is_null) => one(Datum::Null),
-                            Some(effect) => {
-                                one(effects::call(effect, &args, cx.txn, cx.facts).await?)
+                            Some(_) if args.iter().any(Datum::is_null) => {
+                                function.only_row(Datum::Null)
                             }
+                            Some(effect) => function
+                                .only_row(effects::call(effect, &args, cx.txn, cx.facts).await?),
                         };
                         running.push((rows, function.width()));
                     }

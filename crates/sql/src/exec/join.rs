@@ -147,6 +147,9 @@ fn write_exactly(datum: &Datum, out: &mut Vec<u8>) {
         }
         Datum::Jsonb(value) => out.extend(value.as_bytes()),
         Datum::Array(array) => array.values().iter().for_each(|value| write_exactly(value, out)),
+        Datum::Record(record) => {
+            record.values().iter().for_each(|value| write_exactly(value, out));
+        }
         _ => {}
     }
 }

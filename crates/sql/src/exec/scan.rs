@@ -52,6 +52,7 @@ impl physical::Scan {
         keys: BTreeSet<Key>,
         cx: &mut Context<'_>,
     ) -> Result<BTreeMap<Key, Row>, SqlError> {
+        self.table.check_populated()?;
         let count = keys.len();
         let mut cursor = Cursor::new(None, keys.into_iter().map(Target::Point).collect(), false);
         let mut rows = BTreeMap::new();
@@ -89,6 +90,7 @@ impl physical::Scan {
             return self.pinned(key, value).map(Source::Pinned);
         }
         if !self.table.is_made() {
+            self.table.check_populated()?;
             let targets = self.access.targets(&self.table, &cx.scope())?;
             let cursor = Cursor::new(self.access.index, targets, self.backwards);
             let cursor =

@@ -57,6 +57,11 @@ pub(super) fn sql(expr: &Expr, names: &Names<'_>) -> String {
             format!("({} {} {quantifier} ({}))", of(&sides.0), operator(*op), of(&sides.1))
         }
         Expr::Array(parts, _) => format!("ARRAY[{}]", all(parts).join(", ")),
+        Expr::Row(parts, _) => format!("ROW({})", all(parts).join(", ")),
+        Expr::Field(inner, at) => match &**inner {
+            Expr::Row(_, shape) => format!("({}).{}", of(inner), shape.fields()[*at].name),
+            _ => format!("({}).{}", of(inner), at + 1),
+        },
         Expr::Like { text, pattern, escape: _, negated, fold } => {
             let like = if *fold { "ILIKE" } else { "LIKE" };
             format!("({} {}{like} {})", of(text), not(*negated), of(pattern))
@@ -70,6 +75,7 @@ pub(super) fn sql(expr: &Expr, names: &Names<'_>) -> String {
         }
         Expr::Coalesce(args) => format!("COALESCE({})", all(args).join(", ")),
         Expr::Cast(inner, ty, _) => format!("({})::{}", of(inner), ty.name()),
+        Expr::Domain(inner, domain) => format!("({})::{}", of(inner), domain.shown()),
         Expr::Call(function, args) => {
             let is_name = |name: &str| name.starts_with(|c: char| c.is_alphabetic() || c == '_');
             match args.as_slice() {
@@ -136,6 +142,7 @@ fn constant(datum: &Datum, zone: &Zone) -> String {
         Datum::Oid(_) => Type::Oid,
         Datum::Object(_, name) => return format!("'{name}'"),
         Datum::Array(_) => return "'{…}'".to_owned(),
+        Datum::Record(record) => record.shape().ty(),
     };
     let text = datum.to_text_in(ty, zone).unwrap_or_default().replace('\'', "''");
     format!("'{text}'::{}", ty.name())

@@ -18,7 +18,6 @@ mod math;
 mod network;
 mod notify;
 mod pattern;
-mod record;
 mod reflect;
 mod regex;
 mod regexp;
@@ -33,9 +32,8 @@ mod trigonometry;
 
 pub(crate) use catalog::PG_TYPEOF;
 pub(crate) use enumeration::{ENUM_END, ENUM_RANGE};
-pub(crate) use json::{ROW_AS_JSON, makes_json, takes_rows};
+pub(crate) use json::makes_json;
 pub(crate) use pattern::{like, like_range};
-pub(crate) use record::{APPEND, CONTAINS, DEEPER};
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
 pub(crate) use time::{shifted, shifted_in};
 
@@ -45,6 +43,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::numeric::Numeric;
+use crate::record::{Field, Shape};
 use crate::signal::Signal;
 use crate::sleep::Sleep;
 use crate::system::Catalog;
@@ -278,8 +277,22 @@ impl Function {
                 Ok(Box::new(std::iter::empty()))
             }
             Kernel::Rows(kernel) => Ok(Box::new(kernel(args, scope)?.fuse())),
-            _ => Ok(Box::new(std::iter::once(Ok(vec![self.call(args, scope)?])))),
+            _ => Ok(self.only_row(self.call(args, scope)?)),
         }
+    }
+
+    /// Returns a value as the only row: the fields of a row are its columns.
+    pub(crate) fn only_row(&self, value: Datum) -> Rows {
+        let row = match value {
+            Datum::Record(record) if !self.columns.is_empty() => record.values().to_vec(),
+            value => vec![value; self.width()],
+        };
+        Box::new(std::iter::once(Ok(row)))
+    }
+
+    /// Returns the shape of its rows.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape::Anonymous(self.columns.iter().map(Field::of).collect())
     }
 }
 

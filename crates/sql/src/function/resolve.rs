@@ -118,10 +118,6 @@ pub(crate) fn choose<F: Form>(
     forms: &[&'static F],
     args: &[Option<Type>],
 ) -> Result<Call<F>, SqlError> {
-    // No function takes rows as values: it could not show them.
-    if args.iter().flatten().any(|ty| ty.is_record()) {
-        return Err(missing(name, args));
-    }
     let forms = forms.iter().copied().filter(|form| form.takes(args.len()));
     let mut fitting: Vec<&'static F> =
         forms.filter(|form| (0..args.len()).all(|at| fits(*form, at, args[at]))).collect();

@@ -1,17 +1,23 @@
 //! Functions of the session, its node and its clock, and sources of randomness.
 
 use super::of::*;
-use super::{Effect, Function, Param, text_at, wrong_type};
+use super::{Effect, Function, Out, Param, text_at, wrong_type};
 use crate::consistency;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::record::{Field, Record, Shape};
 use crate::signal::Signal;
 use crate::system;
+use crate::types::Type;
+use std::sync::Arc;
 
 const fn signals(name: &'static str, params: &'static [Param], signal: Signal) -> Function {
     Function::effect_of(name, params, A_BOOL, Effect::Signal(signal))
 }
+
+/// The columns of `tt_now()`.
+const TT_NOW: &[(&str, Type)] = &[("earliest", Type::TimestampTz), ("latest", Type::TimestampTz)];
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("version", &[], A_TEXT, version).stable(),
@@ -27,7 +33,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     signals("pg_terminate_backend", &[INT4, INT8], Signal::Terminate),
     Function::new("set_config", &[TEXT, TEXT, BOOL], A_TEXT, set_config).volatile().lenient(),
     Function::new("causal_token", &[], A_TEXT, causal_token).volatile(),
-    Function::new("tt_now", &[], A_TEXT, tt_now).volatile(),
+    Function::new("tt_now", &[], Out::Of(Type::Record), tt_now).columns(TT_NOW).volatile(),
     Function::new("tt_after", &[TIMESTAMPTZ], A_BOOL, tt_after).volatile(),
     Function::new("tt_before", &[TIMESTAMPTZ], A_BOOL, tt_before).volatile(),
     Function::new("gen_random_uuid", &[], A_UUID, gen_random_uuid).volatile(),
@@ -68,7 +74,10 @@ fn causal_token(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
 }
 
 fn tt_now(_: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(Datum::text(system::tt_now(scope.session)?))
+    let (earliest, latest) = system::interval_now(scope.session)?;
+    let shape = Shape::Anonymous(TT_NOW.iter().map(Field::of).collect());
+    let values = vec![Datum::TimestampTz(earliest), Datum::TimestampTz(latest)];
+    Ok(Datum::Record(Arc::new(Record::new(shape, values)?)))
 }
 
 fn tt_after(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {

@@ -8,17 +8,18 @@ use crate::limits;
 use crate::types::Type;
 use std::fmt::Write;
 
-/// The line breaks of arrays.
+/// The line breaks of arrays and objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// None.
     Plain,
-    /// One between the items of the outermost dimension.
+    /// One between the items of the outermost dimension, or the fields of the row.
     Lines,
 }
 
 /// Appends a value as JSON: numbers and truth values as they are, JSON as it is, arrays as arrays,
-/// times in ISO 8601, all else as a string. Fails with 54000 if the text becomes too large.
+/// rows as objects, times in ISO 8601, all else as a string. Fails with 54000 if the text becomes
+/// too large.
 pub(crate) fn write_json(
     datum: &Datum,
     style: Style,
@@ -47,6 +48,24 @@ pub(crate) fn write_json(
                 true => out.push_str("[]"),
                 false => write_dimension(array.values(), &lengths, style, zone, out)?,
             }
+        }
+        Datum::Record(record) => {
+            out.push('{');
+            for (at, (field, value)) in record.fields().enumerate() {
+                if at > 0 {
+                    out.push_str(if style == Style::Lines { ",\n " } else { "," });
+                }
+                write_string(&field.name, out);
+                out.push(':');
+                match value {
+                    // The blanks of `character(n)` are part of it.
+                    Datum::Text(_) => {
+                        write_string(&value.to_text_in(field.ty, zone).unwrap_or_default(), out);
+                    }
+                    value => write_json(value, Style::Plain, zone, out)?,
+                }
+            }
+            out.push('}');
         }
         Datum::Text(text) => write_string(text, out),
         _ => write_string(&text_of(datum, zone), out),
@@ -98,10 +117,11 @@ fn write_dimension(
     Ok(())
 }
 
-/// Returns the key of an object that a value becomes. Fails with 22023 for an array or JSON.
+/// Returns the key of an object that a value becomes. Fails with 22023 for an array, a
+/// row or JSON.
 pub(crate) fn key_of(datum: &Datum, zone: &Zone) -> Result<String, SqlError> {
     match datum {
-        Datum::Array(_) | Datum::Json(_) | Datum::Jsonb(_) => {
+        Datum::Array(_) | Datum::Record(_) | Datum::Json(_) | Datum::Jsonb(_) => {
             let message = "key value must be scalar, not array, composite, or json";
             Err(SqlError::new(state::INVALID_PARAMETER, message))
         }

@@ -143,6 +143,7 @@ impl fmt::Display for Expr {
                 write!(f, "{inner} is {}{value}", if *negated { "not " } else { "" })
             }
             Expr::Cast(inner, ty, _) => write!(f, "{inner}::{}", ty.name()),
+            Expr::Domain(inner, domain) => write!(f, "{inner}::{}", domain.shown()),
             Expr::Call(function, args) => {
                 write!(f, "{function:?}(")?;
                 list(f, args, ", ")?;
@@ -166,6 +167,12 @@ impl fmt::Display for Expr {
                 list(f, parts, ", ")?;
                 write!(f, "]")
             }
+            Expr::Row(parts, _) => {
+                write!(f, "row(")?;
+                list(f, parts, ", ")?;
+                write!(f, ")")
+            }
+            Expr::Field(inner, at) => write!(f, "({inner}).{}", at + 1),
             Expr::Subquery(subquery) => match &subquery.wants {
                 Wants::Value(id) => write!(f, "value of #{id} in [\n{}]", subquery.rel),
                 Wants::Existence => write!(f, "exists [\n{}]", subquery.rel),

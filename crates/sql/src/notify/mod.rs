@@ -37,7 +37,7 @@ const LONGEST_CHANNEL: usize = 63;
 /// The size that a payload must be below, in bytes.
 const PAYLOAD_BYTES: usize = 8000;
 
-/// What a transaction does when it commits.
+/// An action of a transaction, for when it commits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     Notify {
@@ -80,6 +80,11 @@ pub(crate) async fn run(
         }
         other => return Err(SqlError::unsupported(other)),
     };
+    if matches!(action, Action::Listen(_)) && !session.facts.notifications.is_received() {
+        let what = "LISTEN in a session without a connection";
+        return Err(SqlError::unsupported(what)
+            .hint("Connect to a server: it sends notifications as they arrive."));
+    }
     if session.work.is_none() {
         let mode = match action {
             Action::Notify { .. } => Mode::ReadWrite,

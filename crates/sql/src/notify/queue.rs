@@ -48,7 +48,8 @@ pub(super) fn decode(value: &Value) -> Result<Notification, SqlError> {
     Ok(Notification { pid, channel, payload })
 }
 
-/// Writes the notifications among the actions of a transaction, at a time in nanoseconds since 1970.
+/// Writes the notifications among the actions of a transaction, at a time in nanoseconds since
+/// 1970.
 pub(super) fn write(
     txn: &mut dyn Transaction,
     actions: &[Action],

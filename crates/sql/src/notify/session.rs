@@ -27,9 +27,11 @@ pub(crate) struct Notifications {
     pending: Mutex<Pending>,
     /// True if its newest transaction has notified, and that has not been read yet.
     has_sent: AtomicBool,
+    /// True if the session's client receives notifications.
+    is_received: AtomicBool,
 }
 
-/// What the open transaction does when it commits.
+/// The actions of the open transaction, for when it commits.
 #[derive(Default)]
 struct Pending {
     actions: Vec<Action>,
@@ -46,6 +48,11 @@ impl Notifications {
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if the session's client receives notifications.
+    pub(crate) fn is_received(&self) -> bool {
+        self.is_received.load(Ordering::Relaxed)
     }
 
     /// Adds what the open transaction is to do.
@@ -191,6 +198,12 @@ impl Session {
         if let Some(work) = self.work.as_mut().filter(|work| !work.reads_only()) {
             work.journal.push(Step::Announced(action));
         }
+    }
+
+    /// Lets the session listen: its owner sends what [`Session::take_notifications`] returns to the
+    /// client. LISTEN is refused before (0A000).
+    pub fn receive_notifications(&self) {
+        self.facts.notifications.is_received.store(true, Ordering::Relaxed);
     }
 
     /// True if its newest transaction has notified, and it listens: it is to

@@ -2,25 +2,26 @@
 
 use super::dependencies::{default_id, row_type_id};
 use super::describe::{default_of, index_definition};
+use super::domains;
 use super::input_functions;
 use super::{
     DATABASE_OWNER, DATABASES, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer,
 };
 use crate::array::Array;
-use crate::catalog::{ColumnDef, Identity, Table};
+use crate::catalog::{ColumnDef, Identity, Table, UserType};
 use crate::datetime::Zone;
 use crate::datum::Datum;
-use crate::enumeration::Enum;
+use crate::domain::Domain;
 use crate::index::{Index, IndexPart};
 use crate::names::{self, Qualified};
 use crate::parse;
 use crate::temporary::is_temporary;
 use crate::types::{ARRAYS, Internal, Type};
-use sqlparser::ast::DataType;
+use sqlparser::ast::{ArrayElemTypeDef, DataType};
 
 const BTREE: u32 = 403;
 const HEAP: u32 = 2;
-const DEFAULT_COLLATION: u32 = 100;
+pub(super) const DEFAULT_COLLATION: u32 = 100;
 /// The collation of names.
 const C_COLLATION: u32 = 950;
 /// The collations: object id and name.
@@ -66,6 +67,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (2204, "regoperator", 4, "b", "N"),
     (2205, "regclass", 4, "b", "N"),
     (2206, "regtype", 4, "b", "N"),
+    (2249, "record", -1, "p", "P"),
     (2277, "anyarray", -1, "p", "P"),
     (2278, "void", 4, "p", "P"),
     (2950, "uuid", 16, "b", "U"),
@@ -91,19 +93,28 @@ fn element_of(oid: u32) -> u32 {
 }
 
 /// Returns the type that a text names, as SQL writes it: `character varying(3)`, `int[]`.
-pub(crate) fn type_written(text: &str, types: &[(Qualified, Enum)]) -> Option<u32> {
+pub(crate) fn type_written(text: &str, types: &[(Qualified, UserType)]) -> Option<u32> {
     let written = (text.len() <= LONGEST_TYPE).then(|| parse::data_type(text)).flatten();
     let written = written?;
     match &written {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let name = names::relation(name).ok()?;
             let is_system = name.schema.as_deref().is_none_or(|schema| schema == "pg_catalog");
-            type_named(&name.name)
-                .filter(|_| is_system)
-                .or_else(|| names::data_type(&written, types).ok().map(Type::oid))
+            type_named(&name.name).filter(|_| is_system).or_else(|| type_id(&written, types))
         }
-        other => names::data_type(other, types).ok().map(Type::oid),
+        other => type_id(other, types),
     }
+}
+
+/// Returns the object id of a type name.
+fn type_id(name: &DataType, types: &[(Qualified, UserType)]) -> Option<u32> {
+    if let DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) = name
+        && let Some(ty) = names::user_type(element, types)
+    {
+        return Some(ty.array_id());
+    }
+    let (ty, domain) = names::declared_type(name, types).ok()?;
+    Some(domain.map_or(ty.oid(), Domain::id))
 }
 
 /// Returns `pg_type`'s name of a type: `int4`, `_int4`.
@@ -113,9 +124,11 @@ pub(crate) fn type_name(ty: Type) -> String {
         found.unwrap_or(ty.name())
     };
     match ty {
-        Type::Enum(of) => of.descriptor().name.clone(),
-        Type::Array(element) if let Type::Enum(of) = element.ty() => {
-            format!("_{}", of.descriptor().name)
+        Type::Enum(_) | Type::Composite(_) => {
+            ty.user_type().map(|of| of.name().to_owned()).unwrap_or_default()
+        }
+        Type::Array(element) if let Some(of) = element.ty().user_type() => {
+            format!("_{}", of.name())
         }
         Type::Array(element) => format!("_{}", of(element.ty())),
         ty => of(ty).to_owned(),
@@ -156,6 +169,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "pg_enum" => enumeration,
         "pg_index" => index,
         "pg_indexes" => indexes,
+        "pg_matviews" => materialized_views,
         "pg_namespace" => namespace,
         "pg_opclass" => opclass,
         "pg_opfamily" => opfamily,
@@ -201,6 +215,14 @@ fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             column_of(out, view.id, at, true, column);
         }
     }
+    for ty in &context.catalog.types {
+        let UserType::Composite(ty) = ty else { continue };
+        for (at, attribute) in ty.descriptor().attributes.iter().enumerate() {
+            let mut column = ColumnDef::new(&attribute.name, attribute.ty);
+            column.dropped = attribute.dropped;
+            column_of(out, ty.relation_id(), at, true, &column);
+        }
+    }
     for table in &context.catalog.tables {
         for (at, column) in table.columns.iter().enumerate() {
             column_of(out, table.id, at, true, column);
@@ -208,7 +230,8 @@ fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         for index in table.keys() {
             for (at, part) in index.columns.iter().enumerate() {
                 let column = match part.column() {
-                    Some(column) => table.columns[column].clone(),
+                    // A key is one of the base type, as in PostgreSQL.
+                    Some(column) => ColumnDef { domain: None, ..table.columns[column].clone() },
                     None => {
                         ColumnDef::new(&part_name(table, index, at), index.type_of(table, *part))
                     }
@@ -232,7 +255,7 @@ fn part_name(table: &Table, index: &Index, at: usize) -> String {
 }
 
 /// Returns PostgreSQL's kind of storage of a type: it has no meaning here, and tools compare it.
-fn storage(oid: u32, length: i32) -> &'static str {
+pub(super) fn storage(oid: u32, length: i32) -> &'static str {
     const ADDRESSES: [u32; 2] = [Type::Inet.oid(), Type::Cidr.oid()];
     match length {
         0.. => "p",
@@ -267,14 +290,14 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
     out.row(&[
         ("attrelid", relation.into()),
         ("attname", column.name.as_str().into()),
-        ("atttypid", if column.dropped { 0.into() } else { column.ty.oid().into() }),
+        ("atttypid", if column.dropped { 0.into() } else { column.type_id().into() }),
         ("attisdropped", column.dropped.into()),
         ("atthasmissing", column.filled.is_some().into()),
         ("attstattarget", (-1).into()),
         ("attlen", i32::from(column.ty.length()).into()),
         ("attnum", (at as i32 + 1).into()),
         ("attcacheoff", (-1).into()),
-        ("atttypmod", column.ty.modifier().into()),
+        ("atttypmod", column.domain.map_or(column.ty.modifier(), |_| -1).into()),
         ("attbyval", (1..=8).contains(&column.ty.length()).into()),
         ("attalign", input_functions::alignment(column.ty.oid(), element).into()),
         ("attndims", i32::from(matches!(column.ty, Type::Array(_))).into()),
@@ -331,6 +354,11 @@ fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         let name = (view.schema, &*view.name);
         relation(out, view.id, name, ("v", 0, view.columns.len()), Has::default());
     }
+    for ty in &context.catalog.types {
+        let UserType::Composite(ty) = ty else { continue };
+        let (name, width) = ((ty.descriptor().schema, ty.name()), ty.descriptor().attributes.len());
+        relation(out, ty.relation_id(), name, ("c", 0, width), Has::default());
+    }
     for table in &context.catalog.tables {
         let has_index = table.keys().next().is_some();
         // -1 stands for a number that is not known.
@@ -341,8 +369,11 @@ fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             rows,
             checks: table.checks.len(),
             triggers: table.has_references(),
+            ..Has::default()
         };
-        relation(out, table.id, (table.schema, &table.name), ("r", HEAP, width), has);
+        let kind = if table.query.is_some() { "m" } else { "r" };
+        let has = Has { rows_of_query: table.query.as_ref().map(|it| it.is_populated), ..has };
+        relation(out, table.id, (table.schema, &table.name), (kind, HEAP, width), has);
         for index in table.keys() {
             let width = index.columns.len() + index.included.len();
             let has = Has { rows, ..Has::default() };
@@ -360,12 +391,14 @@ struct Has {
     checks: usize,
     /// True at both ends of a foreign key, which PostgreSQL checks by triggers.
     triggers: bool,
+    /// Whether a materialized view is populated.
+    rows_of_query: Option<bool>,
 }
 
 /// Returns the id of the type of a relation's rows; 0 if it has none.
 fn row_type(kind: &str, id: u32) -> i32 {
     match kind {
-        "r" | "v" => row_type_id(id),
+        "r" | "v" | "m" | "c" => row_type_id(id),
         _ => 0,
     }
 }
@@ -389,13 +422,13 @@ fn relation(
         ("reltuples", has.rows.into()),
         ("relhasindex", has.index.into()),
         ("relhastriggers", has.triggers.into()),
-        ("relpersistence", if is_temporary(id) { "t" } else { "p" }.into()),
+        ("relpersistence", if is_temporary(schema) { "t" } else { "p" }.into()),
         ("relkind", kind.into()),
-        ("relhasrules", (kind == "v").into()),
+        ("relhasrules", matches!(kind, "v" | "m").into()),
         ("relnatts", (width as i32).into()),
         ("relchecks", (has.checks as i32).into()),
-        ("relispopulated", true.into()),
-        ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
+        ("relispopulated", has.rows_of_query.unwrap_or(true).into()),
+        ("relreplident", if matches!(kind, "r" | "m") { "d" } else { "n" }.into()),
     ]);
 }
 
@@ -426,6 +459,7 @@ fn numbers(index: &Index, between: &str) -> String {
 }
 
 fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    domains::constraints(context, out);
     for table in &context.catalog.tables {
         for index in table.constraints() {
             out.row(&[
@@ -759,7 +793,7 @@ fn db_role_setting(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for table in &context.catalog.tables {
+    for table in context.catalog.base_tables() {
         out.row(&[
             ("schemaname", context.catalog.schema_name(table.schema).into()),
             ("tablename", table.name.as_str().into()),
@@ -783,6 +817,20 @@ fn views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             ("viewname", view.name.as_str().into()),
             ("viewowner", context.facts.user.as_str().into()),
             ("definition", context.catalog.view_definition(view.id.into()).into()),
+        ]);
+    }
+}
+
+fn materialized_views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
+        let Some(query) = &table.query else { continue };
+        out.row(&[
+            ("schemaname", context.catalog.schema_name(table.schema).into()),
+            ("matviewname", table.name.as_str().into()),
+            ("matviewowner", context.facts.user.as_str().into()),
+            ("hasindexes", table.keys().next().is_some().into()),
+            ("ispopulated", query.is_populated.into()),
+            ("definition", context.catalog.view_definition(table.id.into()).into()),
         ]);
     }
 }
@@ -819,6 +867,7 @@ fn shared_description(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 /// The labels of enum types.
 fn enumeration(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for ty in &context.catalog.types {
+        let UserType::Enum(ty) = ty else { continue };
         for (at, label) in ty.descriptor().labels.iter().enumerate() {
             out.row(&[
                 ("oid", default_id(ty.id(), at).into()),
@@ -889,16 +938,26 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             one(array, format!("_{name}").into(), -1, "b", "A", of);
         }
     }
+    domains::types(context, out);
     for ty in &context.catalog.types {
-        let name = &ty.descriptor().name;
+        let name = ty.name();
+        let (length, kind, relation) = match ty {
+            UserType::Enum(_) => (4, ("e", "E"), 0),
+            UserType::Composite(of) => (-1, ("c", "C"), of.relation_id()),
+            UserType::Domain(_) => continue,
+        };
         let mut one = |oid: u32, name: &str, length: i32, (kind, category): (&str, &str), ids| {
             let (element, array): (u32, u32) = ids;
             let is_array = element > 0;
-            let functions = if is_array { input_functions::ARRAY } else { input_functions::ENUM };
+            let functions = match kind {
+                _ if is_array => input_functions::ARRAY,
+                "c" => input_functions::ROW,
+                _ => input_functions::ENUM,
+            };
             let mut row = vec![
                 ("oid", oid.into()),
                 ("typname", name.into()),
-                ("typnamespace", ty.descriptor().schema.into()),
+                ("typnamespace", ty.schema().into()),
                 ("typowner", OWNER.into()),
                 ("typlen", length.into()),
                 ("typbyval", (length > 0).into()),
@@ -906,17 +965,18 @@ fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("typcategory", category.into()),
                 ("typisdefined", true.into()),
                 ("typdelim", ",".into()),
+                ("typrelid", if kind == "c" { relation.into() } else { 0.into() }),
                 ("typelem", element.into()),
                 ("typarray", array.into()),
                 ("typstorage", storage(oid, length).into()),
                 ("typtypmod", (-1).into()),
-                ("typalign", "i".into()),
+                ("typalign", if relation > 0 { "d" } else { "i" }.into()),
                 ("typsubscript", input_functions::subscript(oid, is_array)),
             ];
             row.extend(input_functions::columns(functions));
             out.row(&row);
         };
-        one(ty.id(), name, 4, ("e", "E"), (0, ty.array_id()));
+        one(ty.id(), name, length, kind, (0, ty.array_id()));
         one(ty.array_id(), &format!("_{name}"), -1, ("b", "A"), (ty.id(), 0));
     }
 }

@@ -2,7 +2,7 @@
 //! `meridian.clock`, and the functions `tt_now()`, `tt_after(t)` and `tt_before(t)`.
 
 use super::{Rows, SystemContext, Value, Writer};
-use crate::datetime::{from_unix_ns, timestamp_to_text};
+use crate::datetime::from_unix_ns;
 use crate::error::SqlError;
 use crate::expr::Facts;
 
@@ -61,14 +61,4 @@ pub(crate) fn interval_now(facts: &Facts) -> Result<(i64, i64), SqlError> {
         SqlError::new("55000", "the time is not known")
             .hint("SHOW CLOCK and `meridian clock doctor` tell more.")
     })
-}
-
-/// Returns `TT.now()`, as PostgreSQL prints a `tstzrange`.
-pub(crate) fn tt_now(facts: &Facts) -> Result<String, SqlError> {
-    let (earliest, latest) = interval_now(facts)?;
-    let mut text = "[\"".to_owned();
-    timestamp_to_text(earliest, Some(facts.zone()), &mut text);
-    text += "\",\"";
-    timestamp_to_text(latest, Some(facts.zone()), &mut text);
-    Ok(text + "\"]")
 }

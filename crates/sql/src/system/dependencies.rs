@@ -1,6 +1,8 @@
 //! The rows about what needs which object: tools that write out a database go by their order.
 
 use super::{Rows, SystemContext, Writer};
+use crate::catalog::UserType;
+use crate::composite::ROW_TYPE;
 
 /// The ids of the catalogs by which `pg_depend` names objects.
 const CLASS: u32 = 1259;
@@ -21,9 +23,14 @@ pub(super) fn default_id(table: u32, column: usize) -> i32 {
     table as i32 ^ (column as i32 + 1) << 20
 }
 
-/// Returns the id of the type of a relation's rows: that of no column, as there are fewer.
+/// Returns the id of the rule of a view's query: that of no default, as views have none.
+fn rule_id(view: u32) -> i32 {
+    default_id(view, 0)
+}
+
+/// Returns the id of the type of a relation's rows.
 pub(super) fn row_type_id(relation: u32) -> i32 {
-    default_id(relation, 2046)
+    (relation ^ ROW_TYPE) as i32
 }
 
 fn depend(context: &SystemContext<'_>, out: &mut Writer<'_>) {
@@ -32,12 +39,40 @@ fn depend(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     of_views(context, out);
 }
 
-/// The dependencies of columns on enum types.
+/// The dependencies of columns and fields on types of the database, and of domains on these.
 fn of_types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let composites = context.catalog.types.iter().filter_map(|ty| match ty {
+        UserType::Composite(of) => Some(of),
+        UserType::Enum(_) | UserType::Domain(_) => None,
+    });
+    for of in composites {
+        out.row(&[
+            ("classid", CLASS.into()),
+            ("objid", of.relation_id().into()),
+            ("refclassid", TYPE.into()),
+            ("refobjid", of.id().into()),
+            ("deptype", "i".into()),
+        ]);
+        for (at, attribute) in of.descriptor().attributes.iter().enumerate() {
+            let Some(ty) = attribute.ty.user_type().filter(|_| !attribute.dropped) else {
+                continue;
+            };
+            let is_array = attribute.ty.element().is_some();
+            let id = if is_array { ty.array_id() } else { ty.id() };
+            out.row(&[
+                ("classid", CLASS.into()),
+                ("objid", of.relation_id().into()),
+                ("objsubid", (at as i32 + 1).into()),
+                ("refclassid", TYPE.into()),
+                ("refobjid", id.into()),
+                ("deptype", "n".into()),
+            ]);
+        }
+    }
     for table in &context.catalog.tables {
         for (at, column) in table.present() {
-            let Some(ty) = column.ty.enumeration() else { continue };
-            let is_array = column.ty.element().is_some();
+            let Some(ty) = column.user_type() else { continue };
+            let is_array = column.domain.is_none() && column.ty.element().is_some();
             let id = if is_array { ty.array_id() } else { ty.id() };
             out.row(&[
                 ("classid", CLASS.into()),
@@ -48,6 +83,16 @@ fn of_types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("deptype", "n".into()),
             ]);
         }
+    }
+    for domain in context.catalog.domains() {
+        let Some(over) = domain.descriptor().over else { continue };
+        out.row(&[
+            ("classid", TYPE.into()),
+            ("objid", domain.id().into()),
+            ("refclassid", TYPE.into()),
+            ("refobjid", over.id().into()),
+            ("deptype", "n".into()),
+        ]);
     }
 }
 
@@ -81,8 +126,8 @@ fn of_sequences(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 /// The dependencies of views: PostgreSQL's are those of a rule that belongs to the view.
 fn of_views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for view in &context.catalog.views {
-        let rule = default_id(view.id, 0);
+    for (id, _, reads) in context.catalog.queries() {
+        let rule = rule_id(id);
         let mut needs = |class: u32, id: u32, kind: &str| {
             out.row(&[
                 ("classid", REWRITE.into()),
@@ -92,8 +137,8 @@ fn of_views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("deptype", kind.into()),
             ]);
         };
-        needs(CLASS, view.id, "i");
-        for read in &view.reads {
+        needs(CLASS, id, "i");
+        for read in reads {
             let is_type = context.catalog.types.iter().any(|ty| ty.id() == *read);
             needs(if is_type { TYPE } else { CLASS }, *read, "n");
         }
@@ -102,11 +147,11 @@ fn of_views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 /// The rules of views.
 fn rewrite(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for view in &context.catalog.views {
+    for (id, ..) in context.catalog.queries() {
         out.row(&[
-            ("oid", default_id(view.id, 0).into()),
+            ("oid", rule_id(id).into()),
             ("rulename", "_RETURN".into()),
-            ("ev_class", view.id.into()),
+            ("ev_class", id.into()),
             ("ev_type", "1".into()),
             ("ev_enabled", "O".into()),
             ("is_instead", true.into()),

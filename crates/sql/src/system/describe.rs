@@ -2,10 +2,11 @@
 //! and others.
 
 use super::dependencies::row_type_id;
-use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, type_written};
-use crate::catalog::{ColumnDef, Comments, Part, SearchPath, Table};
+use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, domains, type_written};
+use crate::catalog::{ColumnDef, Comments, Part, SearchPath, Table, UserType};
+use crate::composite::{ROW_ARRAY, ROW_TYPE};
 use crate::constraint::ForeignKey;
-use crate::enumeration::{Descriptor, Enum};
+use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
 use crate::names::{self, NamedTypes, Qualified};
@@ -25,8 +26,8 @@ pub struct Catalog {
     pub(crate) sequences: Vec<Arc<Sequence>>,
     /// The views, ordered by name.
     pub(crate) views: Vec<Arc<View>>,
-    /// The enum types, ordered by name.
-    pub(crate) types: Vec<Enum>,
+    /// The types of the database, ordered by name.
+    pub(crate) types: Vec<UserType>,
     /// The comments on objects, by the objects' ids.
     pub(crate) comments: BTreeMap<u32, Comments>,
     /// The names of the users' schemas, by their ids.
@@ -130,7 +131,11 @@ impl Catalog {
         });
         let sequences = self.sequences.iter().map(|it| (it.schema, it.name.as_str(), it.id));
         let views = self.views.iter().map(|view| (view.schema, view.name.as_str(), view.id));
-        of_tables.chain(sequences).chain(views)
+        let composites = self.types.iter().filter_map(|ty| match ty {
+            UserType::Composite(of) => Some((ty.schema(), ty.name(), of.relation_id())),
+            UserType::Enum(_) | UserType::Domain(_) => None,
+        });
+        of_tables.chain(sequences).chain(views).chain(composites)
     }
 
     /// Returns the schema of the path in which one of some named objects is found first.
@@ -161,25 +166,30 @@ impl Catalog {
     }
 
     fn named_types(&self) -> impl Iterator<Item = (u32, &str, u32)> {
-        self.types.iter().map(|ty| {
-            let descriptor = ty.descriptor();
-            (descriptor.schema, descriptor.name.as_str(), descriptor.id)
-        })
+        self.types.iter().map(|ty| (ty.schema(), ty.name(), ty.id()))
     }
 
-    /// Returns the name of an enum type as SQL writes it.
-    pub(crate) fn shown_type(&self, ty: Enum) -> String {
-        let (schema, name) = (ty.descriptor().schema, &ty.descriptor().name);
+    /// Returns the name of a type as SQL writes it.
+    pub(crate) fn shown_type(&self, ty: UserType) -> String {
+        let (schema, name) = (ty.schema(), ty.name());
         let found = self.first(name, self.named_types());
         self.shown(schema, name, found.is_some_and(|(found, _)| found == schema))
     }
 
+    /// Iterates over the domains.
+    pub(super) fn domains(&self) -> impl Iterator<Item = Domain> {
+        self.types.iter().filter_map(|ty| match ty {
+            UserType::Domain(domain) => Some(*domain),
+            UserType::Enum(_) | UserType::Composite(_) => None,
+        })
+    }
+
     /// True if a type is found by its name alone.
     pub(crate) fn type_is_visible(&self, id: i64) -> bool {
-        let is_it = |ty: &&Enum| i64::from(ty.id()) == id || i64::from(ty.array_id()) == id;
+        let is_it = |ty: &&UserType| i64::from(ty.id()) == id || i64::from(ty.array_id()) == id;
         self.types.iter().find(is_it).is_none_or(|ty| {
-            let found = self.first(&ty.descriptor().name, self.named_types());
-            found.is_some_and(|(schema, _)| schema == ty.descriptor().schema)
+            let found = self.first(ty.name(), self.named_types());
+            found.is_some_and(|(schema, _)| schema == ty.schema())
         })
     }
 
@@ -247,7 +257,11 @@ impl Catalog {
             let comments = self.comments.get(&table.id);
             comments.into_iter().flat_map(|comments| descriptions_of_parts(table, comments))
         });
-        fixed.into_iter().flatten().chain(of_objects).chain(parts)
+        let of_domains = self.domains().flat_map(|domain| {
+            let comments = self.comments.get(&domain.id());
+            comments.into_iter().flat_map(move |comments| domains::descriptions(domain, comments))
+        });
+        fixed.into_iter().flatten().chain(of_objects).chain(parts).chain(of_domains)
     }
 
     /// Returns the catalog that lists an object with comments: its id and its name.
@@ -281,37 +295,67 @@ impl Catalog {
                 return format!("{}[]", self.shown_type(*ty));
             }
         }
+        for (schema, name, relation) in self.with_rows() {
+            let row_type = i64::from(relation ^ ROW_TYPE);
+            if row_type == oid || row_type ^ i64::from(ROW_ARRAY) == oid {
+                let array = if row_type == oid { "" } else { "[]" };
+                return format!("{}{array}", self.shown_relation(schema, name));
+            }
+        }
         format_type(oid, modifier)
     }
 
-    /// Returns the names by which SQL finds enum types.
+    /// Returns the names by which SQL finds the types of the database.
     fn type_names(&self) -> NamedTypes {
         let mut names = Vec::with_capacity(self.types.len());
         for ty in &self.types {
-            let Descriptor { schema, name, .. } = ty.descriptor();
+            let (schema, name) = (ty.schema(), ty.name());
             if self.type_is_visible(ty.id().into()) {
-                names.push((Qualified::of(name), *ty));
+                names.push((Qualified::of(ty.name()), *ty));
             }
-            let schema = Some(self.schema_name(*schema).to_owned());
-            names.push((Qualified { schema, name: name.clone() }, *ty));
+            let schema = Some(self.schema_name(schema).to_owned());
+            names.push((Qualified { schema, name: name.to_owned() }, *ty));
         }
         names
     }
 
     /// Returns the id of a type, by its name as SQL writes it.
     pub(crate) fn type_id(&self, written: &str) -> Option<u32> {
-        type_written(written, &self.type_names())
+        let of_rows = || {
+            let row = written.strip_suffix("[]").unwrap_or(written);
+            let array = if row == written { 0 } else { ROW_ARRAY };
+            let is_it = |(schema, name): (u32, &str)| row == self.shown_relation(schema, name);
+            let mut relations = self.with_rows();
+            let named = relations.find(|(schema, name, _)| is_it((*schema, *name)));
+            named.map(|(.., relation)| relation ^ ROW_TYPE ^ array)
+        };
+        type_written(written, &self.type_names()).or_else(of_rows)
+    }
+
+    /// Iterates over the tables that are no materialized views.
+    pub(super) fn base_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.iter().filter(|table| table.query.is_none())
+    }
+
+    /// Iterates over the id, the text and the objects read of the queries of all views.
+    pub(super) fn queries(&self) -> impl Iterator<Item = (u32, &str, &[u32])> {
+        let of_views = self.views.iter().map(|view| (view.id, &*view.text, &*view.reads));
+        let of_tables = self.tables.iter().filter_map(|table| {
+            let query = table.query.as_ref()?;
+            Some((table.id, &*query.text, &*query.reads))
+        });
+        of_views.chain(of_tables)
     }
 
     /// Returns the query of a view, as `pg_get_viewdef` does.
     pub(crate) fn view_definition(&self, id: i64) -> Option<String> {
-        let view = self.view(id)?;
+        let (_, text, _) = self.queries().find(|(of, ..)| i64::from(*of) == id)?;
         let name_of = |id: u32| {
             let whole = self.shown_object(id);
             let of_relation = self.relations().find(|(_, _, other)| *other == id);
             (whole, of_relation.map_or_else(String::new, |(_, name, _)| quoted(name)))
         };
-        Some(format!(" {};", view::show(&view.text, name_of)))
+        Some(format!(" {};", view::show(text, name_of)))
     }
 
     pub(crate) fn table(&self, id: i64) -> Option<&Arc<Table>> {
@@ -413,7 +457,8 @@ impl Catalog {
             let parent_name = self.shown_relation(parent.schema, &parent.name);
             return Some(foreign.definition(table, parent, &parent_name));
         }
-        let checks = self.tables.iter().flat_map(|table| &table.checks);
+        let of_domains = self.domains().flat_map(|domain| &domain.descriptor().checks);
+        let checks = self.tables.iter().flat_map(|table| &table.checks).chain(of_domains);
         if let Some(check) = checks.into_iter().find(|check| i64::from(check.id) == id) {
             return Some(self.shown_text(&check.definition()));
         }
@@ -512,7 +557,7 @@ pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String
     let inside = default.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
     let literal = inside.is_some_and(|text| !text.replace("''", "").contains('\''));
     let shown = catalog.shown_text(default);
-    let ty = || match column.ty.enumeration() {
+    let ty = || match column.ty.user_type() {
         Some(ty) if column.ty.element().is_none() => catalog.shown_type(ty),
         Some(ty) => catalog.shown_type(ty) + "[]",
         None => column.ty.base_name().to_owned(),

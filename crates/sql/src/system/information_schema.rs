@@ -2,8 +2,9 @@
 
 use super::PG_CATALOG;
 use super::describe::default_of;
-use super::{Rows, SystemContext, Writer, type_name};
-use crate::catalog::{Identity, Table};
+use super::{Rows, SystemContext, Value, Writer, type_name};
+use crate::catalog::{Identity, Table, UserType};
+use crate::constraint::Check;
 use crate::sequence::{Owner, Sequence};
 use crate::temporary::is_temporary;
 use crate::types::Type;
@@ -17,7 +18,9 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "key_column_usage" => key_column_usage,
         "constraint_column_usage" => constraint_column_usage,
         "constraint_table_usage" => constraint_table_usage,
+        "attributes" => attributes,
         "element_types" => element_types,
+        "user_defined_types" => user_defined_types,
         "information_schema_catalog_name" => catalog_name,
         "referential_constraints" => referential_constraints,
         "schemata" => schemata,
@@ -31,7 +34,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
 
 fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
-    for table in &context.catalog.tables {
+    for table in context.catalog.base_tables() {
         out.row(&[
             ("table_catalog", database.into()),
             ("table_schema", context.catalog.schema_name(table.schema).into()),
@@ -91,51 +94,26 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let views: Vec<Arc<Table>> =
         context.catalog.views.iter().map(|view| Arc::new(view.as_table())).collect();
     let schema_of = |table: &Table| context.catalog.schema_name(table.schema);
-    let tables = context.catalog.tables.iter().map(|table| (schema_of(table), table, true));
+    let tables = context.catalog.base_tables().map(|table| (schema_of(table), table, true));
     let views = views.iter().map(|view| (schema_of(view), view, false));
     let system = super::TABLES.iter().map(|(schema, table)| (*schema, table, true));
     for (schema, table, is_updatable) in tables.chain(views).chain(system) {
         for (at, column) in table.present() {
-            let (precision, radix, scale) = match column.ty {
-                Type::Int2 => (Some(16), Some(2), Some(0)),
-                Type::Int4 => (Some(32), Some(2), Some(0)),
-                Type::Int8 => (Some(64), Some(2), Some(0)),
-                Type::Float4 => (Some(24), Some(2), None),
-                Type::Float8 => (Some(53), Some(2), None),
-                Type::Numeric(Some((precision, scale))) => {
-                    // PostgreSQL 15 shows the bits of a scale below zero.
-                    (Some(precision.into()), Some(10), Some(i32::from(scale) & 0x7FF))
-                }
-                Type::Numeric(None) => (None, Some(10), None),
-                _ => (None, None, None),
-            };
-            let length = match column.ty {
-                Type::Varchar(length) => length,
-                Type::Char(length) => Some(length),
-                Type::Bit(length) | Type::Varbit(length) => length,
-                _ => None,
-            };
-            // In UTF8, a character takes up to 4 bytes; a text up to 1 GB.
-            let octets = match column.ty {
-                Type::Text | Type::Varchar(None) => Some(1 << 30),
-                Type::Bit(_) | Type::Varbit(_) => None,
-                _ => length.map(|length| length.saturating_mul(4)),
-            };
-            let datetime = match column.ty {
-                Type::Time | Type::TimeTz | Type::Interval => Some(6),
-                Type::Timestamp | Type::TimestampTz => Some(6),
-                Type::Rounded(rounded) => i32::try_from(rounded.digits()).ok(),
-                Type::Date => Some(0),
-                _ => None,
-            };
+            // A domain over another one has that as its base type.
+            let over = column.domain.and_then(|domain| domain.descriptor().over);
             let data_type = match column.ty {
+                _ if over.is_some() => "USER-DEFINED",
                 Type::Array(_) => "ARRAY",
-                Type::Enum(_) => "USER-DEFINED",
+                Type::Enum(_) | Type::Composite(_) => "USER-DEFINED",
                 ty => ty.name(),
             };
             let is_generated = column.generated.is_some();
-            let own = column.ty.enumeration();
-            let udt_schema = own.map_or(PG_CATALOG, |ty| ty.descriptor().schema);
+            let own = over.map(UserType::Domain).or(column.ty.user_type());
+            let udt_schema = own.map_or(PG_CATALOG, UserType::schema);
+            let udt_name =
+                over.map_or_else(|| type_name(column.ty), |it| it.descriptor().name.clone());
+            let rejects_null =
+                column.not_null || column.domain.is_some_and(|it| it.descriptor().not_null);
             let identity = column.identity.and_then(|_| {
                 let is_its = |owner: Owner| {
                     owner.is_identity && owner.table == table.id && owner.column as usize == at
@@ -143,25 +121,19 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 context.catalog.sequences.iter().find(|it| it.owner.is_some_and(is_its))
             });
             let number = |of: &dyn Fn(&Sequence) -> i64| identity.map(|it| of(it).to_string());
-            out.row(&[
+            let mut row = vec![
                 ("table_catalog", database.into()),
                 ("table_schema", schema.into()),
                 ("table_name", table.name.as_str().into()),
                 ("column_name", column.name.as_str().into()),
                 ("ordinal_position", (at as i32 + 1).into()),
                 ("column_default", default_of(context.catalog, column).into()),
-                ("is_nullable", (!column.not_null).into()),
+                ("is_nullable", (!rejects_null).into()),
                 ("data_type", data_type.into()),
-                ("character_maximum_length", length.into()),
-                ("character_octet_length", octets.into()),
-                ("numeric_precision", precision.into()),
-                ("numeric_precision_radix", radix.into()),
-                ("numeric_scale", scale.into()),
-                ("datetime_precision", datetime.into()),
                 ("interval_type", fields_of(column.ty).into()),
                 ("udt_catalog", database.into()),
                 ("udt_schema", context.catalog.schema_name(udt_schema).into()),
-                ("udt_name", type_name(column.ty).into()),
+                ("udt_name", udt_name.into()),
                 ("dtd_identifier", (at + 1).to_string().into()),
                 ("is_self_referencing", false.into()),
                 ("is_identity", identity.is_some().into()),
@@ -174,8 +146,86 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("is_generated", if is_generated { "ALWAYS" } else { "NEVER" }.into()),
                 ("generation_expression", context.catalog.shown_generated(column).into()),
                 ("is_updatable", is_updatable.into()),
-            ]);
+            ];
+            if over.is_none() {
+                row.extend(Measures::of(column.ty).columns());
+            }
+            if let Some(domain) = column.domain {
+                let of = domain.descriptor();
+                row.extend([
+                    ("domain_catalog", database.into()),
+                    ("domain_schema", context.catalog.schema_name(of.schema).into()),
+                    ("domain_name", of.name.as_str().into()),
+                ]);
+            }
+            out.row(&row);
         }
+    }
+}
+
+/// The measures of a type's values.
+#[derive(Default)]
+pub(super) struct Measures {
+    /// The most characters.
+    length: Option<u32>,
+    /// The most bytes of these.
+    octets: Option<u32>,
+    /// The digits of numbers, their base, and how many are fractions.
+    precision: Option<i32>,
+    radix: Option<i32>,
+    scale: Option<i32>,
+    /// The digits of seconds.
+    datetime: Option<i32>,
+}
+
+impl Measures {
+    pub(super) fn of(ty: Type) -> Measures {
+        let mut measures = Measures::default();
+        let number = |precision: i32, radix: i32, scale: Option<i32>| Measures {
+            precision: Some(precision),
+            radix: Some(radix),
+            scale,
+            ..Measures::default()
+        };
+        match ty {
+            Type::Int2 => return number(16, 2, Some(0)),
+            Type::Int4 => return number(32, 2, Some(0)),
+            Type::Int8 => return number(64, 2, Some(0)),
+            Type::Float4 => return number(24, 2, None),
+            Type::Float8 => return number(53, 2, None),
+            Type::Numeric(Some((precision, scale))) => {
+                // PostgreSQL 15 shows the bits of a scale below zero.
+                return number(precision.into(), 10, Some(i32::from(scale) & 0x7FF));
+            }
+            Type::Numeric(None) => measures.radix = Some(10),
+            Type::Varchar(length) => measures.length = length,
+            Type::Char(length) => measures.length = Some(length),
+            Type::Bit(length) | Type::Varbit(length) => measures.length = length,
+            Type::Time | Type::TimeTz | Type::Interval => measures.datetime = Some(6),
+            Type::Timestamp | Type::TimestampTz => measures.datetime = Some(6),
+            Type::Rounded(rounded) => measures.datetime = i32::try_from(rounded.digits()).ok(),
+            Type::Date => measures.datetime = Some(0),
+            _ => {}
+        }
+        // In UTF8, a character takes up to 4 bytes; a text up to 1 GB.
+        measures.octets = match ty {
+            Type::Text | Type::Varchar(None) => Some(1 << 30),
+            Type::Bit(_) | Type::Varbit(_) => None,
+            _ => measures.length.map(|length| length.saturating_mul(4)),
+        };
+        measures
+    }
+
+    /// Returns the columns that show them.
+    pub(super) fn columns<'a>(self) -> [(&'a str, Value<'a>); 6] {
+        [
+            ("character_maximum_length", self.length.into()),
+            ("character_octet_length", self.octets.into()),
+            ("numeric_precision", self.precision.into()),
+            ("numeric_precision_radix", self.radix.into()),
+            ("numeric_scale", self.scale.into()),
+            ("datetime_precision", self.datetime.into()),
+        ]
     }
 }
 
@@ -264,15 +314,67 @@ fn constraint_table_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
+/// The fields of composite types.
+fn attributes(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for ty in &context.catalog.types {
+        let UserType::Composite(of) = ty else { continue };
+        let attributes = of.descriptor().attributes.iter().enumerate();
+        for (at, attribute) in attributes.filter(|(_, attribute)| !attribute.dropped) {
+            let data_type = match attribute.ty {
+                Type::Array(_) => "ARRAY",
+                Type::Enum(_) | Type::Composite(_) => "USER-DEFINED",
+                ty => ty.name(),
+            };
+            let udt_schema = attribute.ty.user_type().map_or(PG_CATALOG, |ty| ty.schema());
+            let length = match attribute.ty {
+                Type::Varchar(length) => length,
+                Type::Char(length) => Some(length),
+                _ => None,
+            };
+            out.row(&[
+                ("udt_catalog", database.into()),
+                ("udt_schema", context.catalog.schema_name(ty.schema()).into()),
+                ("udt_name", ty.name().into()),
+                ("attribute_name", attribute.name.as_str().into()),
+                ("ordinal_position", (at as i32 + 1).into()),
+                ("is_nullable", "YES".into()),
+                ("data_type", data_type.into()),
+                ("character_maximum_length", length.into()),
+                ("attribute_udt_catalog", database.into()),
+                ("attribute_udt_schema", context.catalog.schema_name(udt_schema).into()),
+                ("attribute_udt_name", type_name(attribute.ty).into()),
+                ("dtd_identifier", (at + 1).to_string().into()),
+                ("is_derived_reference_attribute", false.into()),
+            ]);
+        }
+    }
+}
+
+/// The composite types.
+fn user_defined_types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for ty in &context.catalog.types {
+        let UserType::Composite(of) = ty else { continue };
+        out.row(&[
+            ("user_defined_type_catalog", database.into()),
+            ("user_defined_type_schema", context.catalog.schema_name(ty.schema()).into()),
+            ("user_defined_type_name", of.name().into()),
+            ("user_defined_type_category", "STRUCTURED".into()),
+            ("is_instantiable", true.into()),
+        ]);
+    }
+}
+
 /// The types of the elements of arrays.
 fn element_types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let database = context.facts.database.as_str();
     for table in &context.catalog.tables {
         for (at, column) in table.present() {
             let Some(element) = column.ty.element() else { continue };
-            let own = element.enumeration();
+            let own = element.user_type();
             let data_type = if own.is_some() { "USER-DEFINED" } else { element.name() };
-            let udt_schema = own.map_or(PG_CATALOG, |ty| ty.descriptor().schema);
+            let udt_schema = own.map_or(PG_CATALOG, |ty| ty.schema());
             let number = (at + 1).to_string();
             out.row(&[
                 ("object_catalog", database.into()),
@@ -311,15 +413,20 @@ fn view_table_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn check_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let mut one = |schema: u32, check: &Check| {
+        out.row(&[
+            ("constraint_catalog", context.facts.database.as_str().into()),
+            ("constraint_schema", context.catalog.schema_name(schema).into()),
+            ("constraint_name", check.name.as_str().into()),
+            ("check_clause", context.catalog.shown_text(&format!("({})", check.text)).into()),
+        ]);
+    };
     for table in &context.catalog.tables {
-        for check in &table.checks {
-            out.row(&[
-                ("constraint_catalog", context.facts.database.as_str().into()),
-                ("constraint_schema", context.catalog.schema_name(table.schema).into()),
-                ("constraint_name", check.name.as_str().into()),
-                ("check_clause", context.catalog.shown_text(&format!("({})", check.text)).into()),
-            ]);
-        }
+        table.checks.iter().for_each(|check| one(table.schema, check));
+    }
+    for domain in context.catalog.domains() {
+        let of = domain.descriptor();
+        of.checks.iter().for_each(|check| one(of.schema, check));
     }
 }
 

@@ -10,6 +10,8 @@ type Functions = (&'static str, [u32; 4]);
 const ENDS: [&str; 4] = ["in", "out", "recv", "send"];
 
 pub(super) const ARRAY: Functions = ("array_", [750, 751, 2400, 2401]);
+/// Those of domains: values are written and sent as those of the base type.
+const DOMAIN: Functions = ("domain_", [2597, 0, 2598, 0]);
 pub(super) const ENUM: Functions = ("enum_", [3506, 3507, 3532, 3533]);
 pub(super) const ROW: Functions = ("record_", [2290, 2291, 2402, 2403]);
 
@@ -101,6 +103,13 @@ pub(super) fn columns<'a>((stem, ids): Functions) -> [(&'a str, Value<'a>); 4] {
     ]
 }
 
+/// Returns the columns of `pg_type` that name a domain's functions, over a base type of some.
+pub(super) fn of_domain<'a>(base: Functions) -> [(&'a str, Value<'a>); 4] {
+    let [_, output, _, send] = columns(base);
+    let [input, _, receive, _] = columns(DOMAIN);
+    [input, output, receive, send]
+}
+
 /// Returns the function that finds the elements of a type's values.
 pub(super) fn subscript<'a>(oid: u32, is_array: bool) -> Value<'a> {
     let at = match oid {
@@ -115,9 +124,10 @@ pub(super) fn subscript<'a>(oid: u32, is_array: bool) -> Value<'a> {
 
 fn all() -> impl Iterator<Item = (String, u32)> {
     let of_types = OF_TYPES.iter().map(|(_, functions, _)| functions);
-    let stems = of_types.chain([&ARRAY, &ENUM, &ROW]);
+    let stems = of_types.chain([&ARRAY, &DOMAIN, &ENUM, &ROW]);
     let named = stems.flat_map(|(stem, ids)| {
-        ENDS.iter().zip(ids).map(move |(end, id)| (format!("{stem}{end}"), *id))
+        let pairs = ENDS.iter().zip(ids).filter(|(_, id)| **id > 0);
+        pairs.map(move |(end, id)| (format!("{stem}{end}"), *id))
     });
     // A type may have no function of a kind.
     let named = named.filter(|(_, id)| *id > 0);

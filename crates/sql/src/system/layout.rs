@@ -1007,6 +1007,13 @@ pub(super) const LAYOUTS: &[Layout] = &[
     ),
     (
         "information_schema",
+        "column_domain_usage",
+        13280,
+        "domain_catalog:name? domain_schema:name? domain_name:name? table_catalog:name? \
+         table_schema:name? table_name:name? column_name:name?",
+    ),
+    (
+        "information_schema",
         "column_udt_usage",
         13290,
         "udt_catalog:name? udt_schema:name? udt_name:name? table_catalog:name? \

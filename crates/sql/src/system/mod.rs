@@ -19,6 +19,7 @@ mod catalog_tables;
 mod clock;
 mod dependencies;
 mod describe;
+mod domains;
 mod information_schema;
 mod input_functions;
 mod layout;
@@ -35,7 +36,7 @@ pub use activity::{Backend, ServerInfo, Sessions, TransactionName, Waiting};
 pub(crate) use activity::{blocking, database_id};
 pub(crate) use catalog_tables::{COLLATIONS, type_name, type_named, type_written};
 pub use clock::ClockFact;
-pub(crate) use clock::{interval_now, tt_now};
+pub(crate) use clock::interval_now;
 pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
 pub(crate) use procedures::{procedure_name, procedure_named};
@@ -44,7 +45,7 @@ pub use shards::ShardFact;
 
 use crate::advisory;
 use crate::array::Array;
-use crate::catalog::{ColumnDef, Comments, Object, Table};
+use crate::catalog::{ColumnDef, Comments, Object, Table, UserType};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Facts;
@@ -137,6 +138,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| information_schema::rows_of(&table.name))
         .or_else(|| activity::rows_of(&table.name))
         .or_else(|| clock::rows_of(&table.name))
+        .or_else(|| domains::rows_of(&table.name))
         .or_else(|| dependencies::rows_of(&table.name))
         .or_else(|| privileges::rows_of(&table.name))
         .or_else(|| sequences::rows_of(&table.name))
@@ -401,7 +403,9 @@ async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalo
                 Object::Table(table) => drop(tables.insert(key, table)),
                 Object::Sequence(it) => drop(sequences.insert(key, it)),
                 Object::View(view) => drop(views.insert(key, view)),
-                Object::Enum(ty) => drop(types.insert(key, ty)),
+                Object::Enum(ty) => drop(types.insert(key, UserType::Enum(ty))),
+                Object::Domain(domain) => drop(types.insert(key, UserType::Domain(domain))),
+                Object::Composite(ty) => drop(types.insert(key, UserType::Composite(ty))),
                 Object::Schema(schema) if schema.is_gone => drop(schemas.remove(&schema.id)),
                 Object::Schema(it) => drop(schemas.insert(it.id, it.name.clone())),
             }

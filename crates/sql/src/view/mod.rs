@@ -41,6 +41,9 @@ pub(crate) struct View {
     #[n(7)]
     #[cbor(default)]
     pub(crate) by_id: bool,
+    /// True if it is the query of a materialized view.
+    #[cbor(skip)]
+    pub(crate) is_materialized: bool,
     #[cbor(skip)]
     parsed: ParsedOnce,
 }
@@ -66,7 +69,14 @@ impl View {
         reads: Vec<u32>,
     ) -> View {
         let (by_id, parsed) = (true, ParsedOnce::default());
-        View { id, name, version, columns, text, reads, schema, by_id, parsed }
+        let is_materialized = false;
+        View { id, name, version, columns, text, reads, schema, by_id, is_materialized, parsed }
+    }
+
+    /// Returns its name behind the words for its kind.
+    pub(crate) fn described(&self) -> String {
+        let kind = if self.is_materialized { "materialized view" } else { "view" };
+        format!("{kind} {}", self.name)
     }
 
     /// Returns a table of its columns, for the system tables.

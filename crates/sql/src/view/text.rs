@@ -1,6 +1,7 @@
 //! The text of a view: its place in CREATE VIEW, and the form in which it is stored, with lists for
 //! each `*`, and with the ids of the objects that it names.
 
+use crate::create_as;
 use crate::error::SqlError;
 use crate::names;
 use crate::parse::is_word;
@@ -9,7 +10,8 @@ use crate::table_command;
 use sqlparser::ast::ObjectName;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
-/// Returns the text of the query of CREATE VIEW: all behind `AS`.
+/// Returns the text of the query of CREATE VIEW: all behind `AS`, except WITH [NO] DATA of a
+/// materialized view.
 pub(crate) fn cut_text(tokens: &[TokenWithSpan], sql: &str) -> Option<String> {
     let words = ["or", "replace", "temp", "temporary", "recursive", "materialized", "view"];
     let [create, rest @ ..] = tokens else { return None };
@@ -28,6 +30,9 @@ pub(crate) fn cut_text(tokens: &[TokenWithSpan], sql: &str) -> Option<String> {
         depth == 0 && is_word(token, "as")
     });
     let start = place(sql, behind?.span.end)?;
+    let is_materialized = rest.first().is_some_and(|token| is_word(token, "materialized"));
+    let data = if is_materialized { create_as::data_words(tokens) } else { 0 };
+    let tokens = &tokens[..tokens.len() - data];
     let end = place(sql, tokens.last()?.span.end)?;
     // The commands TABLE are spelled out, so that the text has each `*`.
     let (mut text, mut written) = (String::new(), start);

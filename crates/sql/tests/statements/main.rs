@@ -4,8 +4,10 @@ mod advisory;
 #[path = "../common/mod.rs"]
 mod common;
 mod constraints;
+mod domains;
 mod enums;
 mod generated;
+mod materialized_views;
 mod modifying;
 mod notices;
 mod sequences;

@@ -3,17 +3,14 @@
 use super::super::of::*;
 use super::super::{Function, Param, array_at};
 use super::{
-    A_JSON, A_JSONB, ANY, JSONB, TEXTS, flag_at, invalid, jsonb_at, made, made_json, made_text,
-    texts_at,
+    A_JSON, A_JSONB, ANY, JSONB, RECORD, TEXTS, flag_at, invalid, jsonb_at, made, made_json,
+    made_text, texts_at,
 };
 use crate::array::Array;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::json::{self, Builder, Event, Style};
-
-/// A row as JSON: the binder adds the names of its columns.
-pub(crate) const ROW_AS_JSON: &str = "row as json";
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("jsonb_pretty", &[JSONB], A_TEXT, |a, _| {
@@ -27,7 +24,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         made(builder)
     })
     .of_zone(),
-    Function::new(ROW_AS_JSON, &[ANY], A_JSON, row_as_json).variadic().lenient().of_zone(),
+    Function::new("row_to_json", &[RECORD], A_JSON, row_to_json).of_zone(),
+    Function::new("row_to_json", &[RECORD, BOOL], A_JSON, row_to_json).of_zone(),
     Function::new("array_to_json", &[Param::Array], A_JSON, array_to_json).of_zone(),
     Function::new("array_to_json", &[Param::Array, BOOL], A_JSON, array_to_json).of_zone(),
     Function::new("json_build_array", &[], A_JSON, json_build_array).lenient().of_zone(),
@@ -57,6 +55,11 @@ fn json_of(datum: &Datum, style: Style, scope: &Scope<'_>) -> Result<Datum, SqlE
     let mut out = String::new();
     json::write_json(datum, style, scope.session.zone(), &mut out)?;
     made_json(out)
+}
+
+fn row_to_json(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+    let style = if flag_at(args, 1, false) { Style::Lines } else { Style::Plain };
+    json_of(&args[0], style, scope)
 }
 
 fn array_to_json(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
@@ -114,21 +117,6 @@ fn json_build_object(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlErro
         json::write_string(&json::key_of(key, zone)?, &mut out);
         out.push_str(" : ");
         json::write_json(value, Style::Plain, zone, &mut out)?;
-    }
-    out.push('}');
-    made_json(out)
-}
-
-fn row_as_json(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
-    let zone = scope.session.zone();
-    let mut out = String::from("{");
-    for (at, column) in args.chunks_exact(2).enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        json::write_string(&json::key_of(&column[0], zone)?, &mut out);
-        out.push(':');
-        json::write_json(&column[1], Style::Plain, zone, &mut out)?;
     }
     out.push('}');
     made_json(out)

@@ -14,8 +14,6 @@ use crate::limits;
 use crate::types::Type;
 use std::sync::Arc;
 
-pub(crate) use make::ROW_AS_JSON;
-
 /// True for the functions that make JSON of values of any type.
 pub(crate) fn makes_json(name: &str) -> bool {
     matches!(
@@ -60,11 +58,6 @@ pub(super) fn is_not_built(name: &str) -> bool {
     )
 }
 
-/// True for the functions that take a whole row, `t` or `t.*`.
-pub(crate) fn takes_rows(name: &str) -> bool {
-    makes_json(name) || name == "count"
-}
-
 pub(super) const ALL: [&[Function]; 5] =
     [change::FUNCTIONS, inspect::FUNCTIONS, make::FUNCTIONS, part::FUNCTIONS, rows::FUNCTIONS];
 
@@ -74,6 +67,7 @@ const TEXTS: Param = Param::Of(Type::Text.array());
 const A_JSON: Out = Out::Of(Type::Json);
 const A_JSONB: Out = Out::Of(Type::Jsonb);
 const ANY: Param = Param::Any;
+const RECORD: Param = Param::Of(Type::Record);
 
 fn json_at(args: &[Datum], at: usize) -> Result<&str, SqlError> {
     match args.get(at) {

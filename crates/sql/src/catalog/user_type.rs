@@ -1,0 +1,119 @@
+//! The types of a database, which names may mean beside PostgreSQL's.
+
+use super::{Object, Planned};
+use crate::composite::Composite;
+use crate::domain::Domain;
+use crate::enumeration::Enum;
+use crate::types::Type;
+
+/// A type that a descriptor of the database tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UserType {
+    /// An enum type.
+    Enum(Enum),
+    /// A domain.
+    Domain(Domain),
+    /// A composite type.
+    Composite(Composite),
+}
+
+impl UserType {
+    /// Returns the type that an object is, if it is one.
+    pub(crate) fn of(object: &Object) -> Option<UserType> {
+        match object {
+            Object::Enum(ty) => Some(UserType::Enum(*ty)),
+            Object::Domain(domain) => Some(UserType::Domain(*domain)),
+            Object::Composite(ty) => Some(UserType::Composite(*ty)),
+            _ => None,
+        }
+    }
+
+    /// Returns the type of its values: of a domain, the base type.
+    pub const fn ty(self) -> Type {
+        match self {
+            UserType::Enum(of) => Type::Enum(of),
+            UserType::Domain(of) => of.base(),
+            UserType::Composite(of) => Type::Composite(of),
+        }
+    }
+
+    /// Returns the object id of the type.
+    pub const fn id(self) -> u32 {
+        match self {
+            UserType::Enum(of) => of.id(),
+            UserType::Domain(of) => of.id(),
+            UserType::Composite(of) => of.id(),
+        }
+    }
+
+    /// Returns the object id of the type of its arrays.
+    pub const fn array_id(self) -> u32 {
+        match self {
+            UserType::Enum(of) => of.array_id(),
+            UserType::Domain(of) => of.array_id(),
+            UserType::Composite(of) => of.array_id(),
+        }
+    }
+
+    /// Returns the name.
+    pub fn name(self) -> &'static str {
+        match self {
+            UserType::Enum(of) => &of.descriptor().name,
+            UserType::Domain(of) => &of.descriptor().name,
+            UserType::Composite(of) => &of.descriptor().name,
+        }
+    }
+
+    /// Returns the schema that it is in.
+    pub(crate) const fn schema(self) -> u32 {
+        match self {
+            UserType::Enum(of) => of.descriptor().schema,
+            UserType::Domain(of) => of.descriptor().schema,
+            UserType::Composite(of) => of.descriptor().schema,
+        }
+    }
+
+    /// Returns the name as SQL writes it: in quotes if it needs them.
+    pub const fn shown(self) -> &'static str {
+        match self {
+            UserType::Enum(of) => of.shown(),
+            UserType::Domain(of) => of.shown(),
+            UserType::Composite(of) => of.shown(),
+        }
+    }
+
+    /// Returns the name of the type of its arrays, as SQL writes it.
+    pub const fn shown_array(self) -> &'static str {
+        match self {
+            UserType::Enum(of) => of.shown_array(),
+            UserType::Domain(of) => of.shown_array(),
+            UserType::Composite(of) => of.shown_array(),
+        }
+    }
+
+    /// Returns the object that it is.
+    pub(crate) const fn object(self) -> Object {
+        match self {
+            UserType::Enum(of) => Object::Enum(of),
+            UserType::Domain(of) => Object::Domain(of),
+            UserType::Composite(of) => Object::Composite(of),
+        }
+    }
+
+    /// Returns the place of its descriptor, of which the process keeps each version once.
+    pub(crate) fn version_kept(self) -> *const () {
+        match self {
+            UserType::Enum(of) => std::ptr::from_ref(of.descriptor()).cast(),
+            UserType::Domain(of) => std::ptr::from_ref(of.descriptor()).cast(),
+            UserType::Composite(of) => std::ptr::from_ref(of.descriptor()).cast(),
+        }
+    }
+
+    pub(crate) fn planned(self) -> Planned {
+        match self {
+            UserType::Enum(of) => of.planned(),
+            UserType::Domain(of) => of.planned(),
+            UserType::Composite(of) => of.planned(),
+        }
+    }
+}
