@@ -63,10 +63,9 @@ async fn a_node_that_knows_the_time_badly_draws_from_oracles_that_know_it_well()
     run(&session, "INSERT INTO t VALUES (1, 0)").await;
     assert_eq!(texts(&session, "SHOW meridian.timestamp_oracles").await, ["none"]);
     assert_eq!(texts(&session, "SHOW meridian.timestamp_batch").await, ["1ms"]);
-    // A transaction of the third node is ahead of the leader's clock by the error of its own,
-    // 300 ms less what it takes to come to its commit.
+    // A transaction of the third node is ahead of the leader's clock by the error of its own.
     let (drawn, waited) = measure(&nodes[2], &session, 2).await;
-    assert!(drawn == 0.0 && waited > Duration::from_millis(200), "{drawn} {waited:?}");
+    assert!(drawn == 0.0 && waited > Duration::from_millis(290), "{drawn} {waited:?}");
 
     // Its own clock is not good enough to be an oracle's.
     run(&admin, "ALTER DATABASE lab SET meridian.timestamp_oracles = 'auto'").await;

@@ -22,7 +22,7 @@ fn every_history_is_of_snapshot_isolation_and_some_are_not_serializable() {
 
 #[test]
 fn sql_sessions_keep_what_keys_keep() {
-    sql_sessions_are_right(world, 0, 50);
+    sql_sessions_are_right(world, 50);
 }
 
 /// A DELETE that finds no row writes nothing: the judge once took it for a write, which another

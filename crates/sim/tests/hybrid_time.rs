@@ -74,7 +74,7 @@ fn every_anomaly_that_a_mode_allows_is_met() {
 
 #[test]
 fn sql_sessions_keep_what_keys_keep() {
-    sql_sessions_are_right(world, 0, 50);
+    sql_sessions_are_right(world, 50);
 }
 
 /// In mode `none`, an index and the row that it names are read at two moments. That the row is gone

@@ -141,20 +141,23 @@ impl Transaction for Overlay {
         keys: &'a [Key],
         lock: Lock,
     ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
-        let own = keys.iter().filter(|key| kv::is_temporary(key)).count();
-        if own == 0 {
+        let shared = keys.iter().filter(|key| !kv::is_temporary(key));
+        let shared: Vec<Key> = shared.cloned().collect();
+        if shared.len() == keys.len() {
             return self.shared.get_many(keys, lock);
         }
-        if own == keys.len() {
-            let found = keys.iter().map(|key| self.temporary.get(key)).collect();
-            return Box::pin(ready(Ok(found)));
-        }
         Box::pin(async move {
-            let mut found = Vec::with_capacity(keys.len());
-            for key in keys {
-                found.push(self.get(key, lock).await?);
+            // Together, as without the others: each round trip counts where names are looked up.
+            let mut found = match shared.as_slice() {
+                [] => Vec::new(),
+                shared => self.shared.get_many(shared, lock).await?,
             }
-            Ok(found)
+            .into_iter();
+            let value = |key: &Key| match kv::is_temporary(key) {
+                true => self.temporary.get(key),
+                false => found.next().flatten(),
+            };
+            Ok(keys.iter().map(value).collect())
         })
     }
 
