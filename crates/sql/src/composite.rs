@@ -4,14 +4,11 @@
 //! of the tables that have it.
 
 use crate::catalog::{Planned, Table, UserType, schema_codec, type_codec};
+use crate::interned::{Identity, Interned, Registry};
 use crate::record::Field;
-use crate::system::quoted;
 use crate::types::Type;
 use minicbor::{Decode, Encode};
-use std::collections::HashMap;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// The bits by which the id of a table's row type differs from that of the table, and the id of a
 /// composite type's relation from that of the type. Descriptors have lower ids.
@@ -61,65 +58,36 @@ impl Attribute {
     }
 }
 
-/// A composite type as one version of its descriptor has it. The process keeps each version that it
-/// has read, so that a type is copied freely. Two are equal if they are versions of one type.
-#[derive(Clone, Copy)]
-pub struct Composite(&'static Interned);
+/// A composite type, as one version of its descriptor has it.
+pub type Composite = Interned<Row>;
 
-/// A descriptor, and what is known of it.
-struct Interned {
+/// The descriptor of a composite type, and what follows from it.
+pub struct Row {
     descriptor: Descriptor,
     /// The fields that were not dropped.
     fields: Arc<[Field]>,
-    /// The name as SQL writes it.
-    shown: String,
-    /// The name of the type of arrays, as SQL writes it.
-    shown_array: String,
     /// True if all fields have an order.
     has_order: bool,
 }
 
-impl PartialEq for Composite {
-    fn eq(&self, other: &Composite) -> bool {
-        self.id() == other.id()
-    }
-}
-
-impl Eq for Composite {}
-
-impl Hash for Composite {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id().hash(state);
-    }
-}
-
-impl fmt::Debug for Composite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.shown)
-    }
-}
+static KNOWN: LazyLock<Registry<Row>> = LazyLock::new(Registry::default);
 
 impl Composite {
     /// Returns the type of a descriptor.
     pub(crate) fn of(descriptor: Descriptor) -> Composite {
-        static KNOWN: LazyLock<Mutex<HashMap<(u32, u64), Vec<Composite>>>> =
-            LazyLock::new(Mutex::default);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        // Databases, and transactions that did not commit, have versions of one number.
-        let versions = known.entry((descriptor.id, descriptor.version)).or_default();
-        if let Some(found) = versions.iter().find(|it| is_same(&it.0.descriptor, &descriptor)) {
-            return *found;
+        let Descriptor { id, array, version, .. } = descriptor;
+        let is_it = |known: &Row| is_same(&known.descriptor, &descriptor);
+        if let Some(found) = KNOWN.find((id, version), is_it) {
+            return found;
         }
         let present = descriptor.attributes.iter().filter(|attribute| !attribute.dropped);
         let field = |it: &Attribute| Field { name: it.name.as_str().into(), ty: it.ty };
         let fields: Arc<[Field]> = present.map(field).collect();
         let has_order = fields.iter().all(|field| field.ty.has_order());
-        let shown = quoted(&descriptor.name);
-        let shown_array = format!("{shown}[]");
-        let interned = Interned { descriptor, fields, shown, shown_array, has_order };
-        let new = Composite(Box::leak(Box::new(interned)));
-        versions.push(new);
-        new
+        let name = descriptor.name.clone();
+        let row = Row { descriptor, fields, has_order };
+        let of = Identity { id, array, version, name: &name };
+        KNOWN.keep(of, row, |one, other| is_same(&one.descriptor, &other.descriptor))
     }
 
     /// Returns it with another version of a type of its fields.
@@ -150,22 +118,17 @@ impl Composite {
     }
 
     pub(crate) const fn descriptor(self) -> &'static Descriptor {
-        &self.0.descriptor
+        &self.known().descriptor
     }
 
     /// Returns the fields that were not dropped.
     pub(crate) fn fields(self) -> &'static Arc<[Field]> {
-        &self.0.fields
+        &self.known().fields
     }
 
     /// Returns the name.
     pub(crate) fn name(self) -> &'static str {
         &self.descriptor().name
-    }
-
-    /// Returns the object id of the type.
-    pub const fn id(self) -> u32 {
-        self.0.descriptor.id
     }
 
     /// Returns the object id of its relation: of the table, if it is the row type of one.
@@ -178,29 +141,15 @@ impl Composite {
         self.id() & ROW_TYPE != 0
     }
 
-    /// Returns the object id of the type of its arrays.
-    pub const fn array_id(self) -> u32 {
-        self.0.descriptor.array
-    }
-
-    /// Returns the name as SQL writes it: in quotes if it needs them.
-    pub const fn shown(self) -> &'static str {
-        self.0.shown.as_str()
-    }
-
-    /// Returns the name of the type of its arrays, as SQL writes it.
-    pub const fn shown_array(self) -> &'static str {
-        self.0.shown_array.as_str()
-    }
-
     /// True if all fields have an order.
     pub const fn has_order(self) -> bool {
-        self.0.has_order
+        self.known().has_order
     }
 
-    pub(crate) fn planned(self) -> Planned {
+    /// Returns what a plan with it depends on: its table, if it is the row type of one.
+    pub(crate) fn planned_row(self) -> Planned {
         let id = if self.is_of_table() { self.relation_id() } else { self.id() };
-        Planned { id, version: self.descriptor().version, statistics: 0 }
+        Planned { id, ..self.planned() }
     }
 }
 

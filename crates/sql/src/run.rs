@@ -1,42 +1,32 @@
-//! Runs a compiled statement in the session's transaction, and replays the transaction when the
-//! protocol aborts it.
+//! Runs a compiled statement in the session's transaction.
 
 use crate::bind::Strength;
 use crate::catalog;
 use crate::compile::{self, Compiled, Plan};
-use crate::conflict;
-use crate::cursor::Fetched;
 use crate::datetime::Zone;
 use crate::datum::Datum;
 use crate::engine::Engine;
-use crate::error::{SqlError, aborted, restart, state};
-use crate::exec::{self, Reader};
-use crate::explain::{self, Actuals, Explained, Summary};
+use crate::error::{SqlError, restart, state};
+use crate::exec::Reader;
+use crate::explain::{self, Actuals, Summary};
 use crate::expr::{Facts, Scope};
 use crate::materialized::MaterializedStatement;
 use crate::memory::weight;
-use crate::movement::Place;
 use crate::parse::{AsOf, Parsed};
-use crate::response::{Column, Response};
+use crate::portal::{Analyzed, Portal};
+use crate::replay::MOST_REPLAYS;
+use crate::response::Response;
 use crate::session::Session;
 use crate::settings::Asked;
 use crate::stack;
 use crate::statistics;
 use crate::temporary;
 use crate::types::Type;
-use crate::work::{self, Effected, Marks, Step, Work};
+use crate::work::{self, Effected, Work};
 use crate::{control, copy, ddl, system};
-use meridian_txn::{
-    Age, Begin, Conflict, Consistency, Failure, Lock, Locking, Mode, Outcome, ReadAt, SnapshotAge,
-    Times, Timings,
-};
+use meridian_txn::{Age, Begin, Conflict, Lock, Locking, Mode, ReadAt, SnapshotAge, Times};
 use sqlparser::ast::{SetExpr, Statement};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// The number of replays before the client receives the error. A replay keeps the age, so that the
-/// transaction grows old and wins.
-pub(crate) const MOST_REPLAYS: usize = 50;
 
 /// The size at which a chunk of a result ends, in bytes.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -44,133 +34,10 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// The number of rows that EXPLAIN ANALYZE reads at a time.
 const EXPLAINED_ROWS: usize = 1000;
 
-/// A statement with its parameters, and the progress of its result.
-pub(crate) struct Portal {
-    pub(crate) compiled: Option<Arc<Compiled>>,
-    pub(crate) statement: String,
-    params: Arc<[Datum]>,
-    /// The query, once it runs.
-    rows: Option<Box<exec::Running>>,
-    /// A row beyond those that were asked for, which tells that they are not the last.
-    ahead: Option<Vec<Datum>>,
-    count: u64,
-    /// True if the client may know the columns.
-    described: bool,
-    /// The result of EXPLAIN ANALYZE, which is shown after the commit.
-    analyzed: Option<Analyzed>,
-    /// The rows of FETCH that are left.
-    pub(crate) fetched: Option<Fetched>,
-    /// Set once the query has returned its last row: whether more were wanted.
-    over: Option<bool>,
-}
-
-/// The result of EXPLAIN ANALYZE.
-struct Analyzed {
-    explained: Explained,
-    actuals: Actuals,
-    took: Option<Duration>,
-    timings: Option<Arc<Timings>>,
-}
-
-impl Portal {
-    pub(crate) fn new(compiled: Arc<Compiled>, params: Arc<[Datum]>) -> Self {
-        let statement = String::new();
-        Portal {
-            compiled: Some(compiled),
-            statement,
-            params,
-            rows: None,
-            ahead: None,
-            count: 0,
-            described: false,
-            analyzed: None,
-            fetched: None,
-            over: None,
-        }
-    }
-
-    pub(crate) fn empty() -> Self {
-        let (statement, params) = (String::new(), Arc::from([]));
-        Portal {
-            compiled: None,
-            statement,
-            params,
-            rows: None,
-            ahead: None,
-            count: 0,
-            described: false,
-            analyzed: None,
-            fetched: None,
-            over: None,
-        }
-    }
-
-    /// Creates a portal of a prepared statement.
-    pub(crate) fn of_statement(
-        name: &str,
-        compiled: Option<Arc<Compiled>>,
-        params: Arc<[Datum]>,
-    ) -> Self {
-        let portal = compiled.map_or_else(Portal::empty, |compiled| Portal::new(compiled, params));
-        Portal { statement: name.into(), described: true, ..portal }
-    }
-
-    /// Gives it a new plan of its statement. Fails with 0A000 if the client knows other columns.
-    fn replace(&mut self, fresh: Arc<Compiled>) -> Result<(), SqlError> {
-        let shape = |compiled: &Compiled| {
-            let of = |column: &Column| (column.name.clone(), column.ty);
-            let columns = compiled.columns.as_ref();
-            let columns = columns.map(|columns| columns.iter().map(of).collect::<Vec<_>>());
-            (columns, compiled.params.clone())
-        };
-        let is_other = |before: &Arc<Compiled>| shape(before) != shape(&fresh);
-        if self.described && self.compiled.as_ref().is_some_and(is_other) {
-            let message = "cached plan must not change result type";
-            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
-                .of_routine("RevalidateCachedQuery"));
-        }
-        self.compiled = Some(fresh);
-        Ok(())
-    }
-
-    /// True if it is one of a query, whose rows may be fetched in parts.
-    pub(crate) fn is_query(&self) -> bool {
-        let is_query = |compiled: &Arc<Compiled>| {
-            matches!(compiled.plan, Plan::Query(_)) && compiled.source.copy_to.is_none()
-        };
-        self.compiled.as_ref().is_some_and(is_query)
-    }
-
-    /// True if its query has returned its last row.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.is_some()
-    }
-
-    /// Returns the place of its query.
-    pub(crate) fn place(&self) -> Place {
-        let passed = usize::try_from(self.count).unwrap_or(usize::MAX);
-        Place { passed, at_end: self.over == Some(true) }
-    }
-
-    /// Ends its query, which has returned its last row. `at_end`: more were wanted.
-    pub(crate) fn end(&mut self, at_end: bool) {
-        (self.rows, self.ahead) = (None, None);
-        self.over = Some(at_end);
-    }
-
-    pub(crate) fn source(&self) -> Option<&Parsed> {
-        self.compiled.as_ref().map(|compiled| &*compiled.source)
-    }
-
-    pub(crate) fn columns(&self) -> Option<Arc<[Column]>> {
-        self.compiled.as_ref().and_then(|compiled| compiled.columns.clone())
-    }
-}
-
 /// A chunk of a result: rows, true if they are the last, the tag.
-struct Chunk {
+pub(crate) struct Chunk {
     rows: Vec<Vec<Datum>>,
-    done: bool,
+    pub(crate) done: bool,
     tag: String,
 }
 
@@ -558,269 +425,10 @@ impl Session {
         work.txn.set_application(self.facts.settings.get("application_name").unwrap_or_default());
         Ok(work)
     }
-
-    /// Restarts a read-only transaction, if that helps. If its plan was for a schema that does not
-    /// hold at its snapshot, it continues at that snapshot, and reads the catalog there. A
-    /// single-shard read of the present begins again.
-    async fn restarts_transaction(&mut self, error: &SqlError) -> Result<bool, SqlError> {
-        if let Some(table) = error.changed_schema() {
-            self.engine.cache.forget(table);
-        }
-        let Some(old) = self.work.as_ref().filter(|work| work.reads_only()) else {
-            return Ok(false);
-        };
-        if self.facts.temporary.has_written() {
-            return Ok(false);
-        }
-        let narrow = old.scope == work::Scope::Narrow;
-        let (mode, exact) = match error.conflict.as_deref() {
-            Some(Conflict::SchemaChanged { .. }) if narrow => (Mode::ReadOnly(ReadAt::Now), false),
-            Some(Conflict::SchemaChanged { .. }) if !old.exact => (
-                old.txn.read_at().map_or(old.txn.mode(), |at| Mode::ReadOnly(ReadAt::Exact(at))),
-                true,
-            ),
-            _ => return Ok(false),
-        };
-        let explicit = old.explicit;
-        let fresh = self.begin_work(mode, None, explicit).await?;
-        let old = self.work.replace(fresh).expect("invariant: it was there above");
-        if let Some(work) = &mut self.work {
-            (work.exact, work.settled, work.ran) = (exact, old.settled, old.ran);
-            (work.savepoints, work.touched) = (old.savepoints, old.touched);
-            work.scope = if narrow { work::Scope::Wanted } else { work::Scope::Open };
-        }
-        Ok(true)
-    }
-
-    /// Replays the transaction, unless the client could tell the difference.
-    pub(crate) async fn replay(&mut self, mut error: SqlError) -> Result<(), SqlError> {
-        for _ in 0..MOST_REPLAYS {
-            if let Some(table) = error.changed_schema() {
-                self.engine.cache.forget(table);
-            }
-            let known = self.work.as_ref().filter(|old| !old.settled && !old.reads_only());
-            let Some((age, explicit)) = known.map(|old| (old.txn.age(), old.explicit)) else {
-                let age = self.work.as_ref().map(|old| old.txn.age());
-                return Err(conflict::explain(error, &self.engine.cache, age, self.facts.zone()));
-            };
-            let fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
-            // Drops the old transaction first, with the locks that it still held.
-            let old = self.work.replace(fresh).expect("invariant: it was there above");
-            let (journal, levels, kept) = (old.journal, old.levels, old.txn.kept_ranges());
-            let length = journal.len();
-            drop(old.txn);
-            if let Some(work) = &mut self.work {
-                work.ran = old.ran;
-                work.txn.lock_first(kept).await?;
-            }
-            let replayed = self.replay_steps(&journal).await;
-            match self.stands(replayed).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => {
-                    let why = restart("a replay of the transaction would have shown other results");
-                    let error = SqlError { conflict: error.conflict, ..why };
-                    return Err(conflict::explain(
-                        error,
-                        &self.engine.cache,
-                        Some(age),
-                        self.facts.zone(),
-                    ));
-                }
-                Err(again) if again.is_restart() => {
-                    error = again;
-                    if let Some(work) = &mut self.work {
-                        (work.journal, work.levels) = (journal, levels);
-                    }
-                }
-                // The last statement failed, of which the client has seen nothing.
-                Err(other)
-                    if self.unseen.is_some()
-                        && self.work.as_ref().is_some_and(|it| it.journal.len() + 1 == length) =>
-                {
-                    return Err(other);
-                }
-                Err(other) => {
-                    return Err(restart(&format!(
-                        "a replay of the transaction failed: {}",
-                        other.message
-                    )));
-                }
-            }
-        }
-        let age = self.work.as_ref().map(|work| work.txn.age());
-        Err(conflict::explain(error, &self.engine.cache, age, self.facts.zone()))
-    }
-
-    async fn replay_steps(&mut self, journal: &[Step]) -> Result<bool, SqlError> {
-        let Some(work) = &mut self.work else { return Ok(false) };
-        self.facts.notifications.roll_back(0);
-        // The client has got its warnings.
-        let mut facts = Facts { warnings: Arc::default(), ..self.facts.clone() };
-        for (at, step) in journal.iter().enumerate() {
-            match step {
-                Step::Savepoint { name, locks } => {
-                    let notifications = self.facts.notifications.mark();
-                    work.savepoint(name, Marks { locks: *locks, notifications });
-                }
-                Step::Release(name) => work.release(name)?,
-                Step::Deferral(deferral) => {
-                    work.defer(deferral.clone(), self.facts.zone()).await?;
-                }
-                Step::Announced(action) => {
-                    self.facts.notifications.add(action.clone());
-                    work.journal.push(Step::Announced(action.clone()));
-                }
-                Step::RollbackTo(name) => {
-                    let marks = work.rollback_to(name, &self.facts.sequences)?;
-                    self.facts.notifications.roll_back(marks.notifications);
-                }
-                Step::Ran { compiled, params, checksum, effected, settings } => {
-                    facts.settings.clone_from(settings);
-                    let mut portal = Portal::new(compiled.clone(), params.clone());
-                    let unseen = self.unseen.as_mut().filter(|_| at + 1 == journal.len());
-                    let max = unseen.as_ref().map_or(usize::MAX, |unseen| unseen.limit);
-                    let effected = &mut (**effected).clone();
-                    let engine = &self.engine;
-                    let chunk = attempt(engine, &facts, work, &mut portal, max, effected).await?;
-                    let found = checksum_of(compiled, &chunk);
-                    if found != *checksum {
-                        // The client may know the columns, and expects all rows at once.
-                        let columns = portal.compiled.as_ref().map(|now| &now.columns);
-                        let fits = chunk.done && columns == Some(&compiled.columns);
-                        let Some(unseen) = unseen.filter(|_| fits) else { return Ok(false) };
-                        unseen.response = response_of(compiled, chunk, true, facts.zone())?;
-                    }
-                    let effected = Effected::of_last(&self.facts);
-                    work.record(compiled, params, found, effected, settings);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Commits the implicit transaction, if one is open.
-    pub(crate) async fn finish_implicit(&mut self) -> Result<(), SqlError> {
-        // Not a match on the work itself, since a reference to it must not be held across an await.
-        let implicit = self.work.as_ref().is_some_and(|work| !work.explicit);
-        if implicit { self.commit().await } else { Ok(()) }
-    }
-
-    /// Commits the open transaction, replaying it if it is aborted.
-    pub(crate) async fn commit(&mut self) -> Result<(), SqlError> {
-        if let Err(error) = self.facts.notifications.prepare(&self.engine, self.facts.token).await {
-            self.work = None;
-            return Err(error);
-        }
-        for _ in 0..MOST_REPLAYS {
-            let Some(mut work) = self.work.take() else { return Ok(()) };
-            if work.reads_only() {
-                temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await?;
-                let modes = self.facts.guarantees.modes;
-                if modes.len() > 1 && self.facts.settings.consistency() == Consistency::CommitWait {
-                    // What the session has seen must have passed, too.
-                    work.txn.set_consistency(Consistency::CommitWait);
-                    work.txn.commit().await;
-                } else if self.facts.temporary.has_written() {
-                    work.txn.commit().await;
-                }
-                let Facts { notifications, pid, .. } = &self.facts;
-                let sent_at = notifications.send_apart(&self.engine, *pid).await?;
-                notifications.committed();
-                sent_at.into_iter().for_each(|at| self.learn(at));
-                return Ok(());
-            }
-            let Facts { notifications, pid, .. } = &self.facts;
-            let ended = match work.check_deferred(self.facts.zone()).await {
-                Ok(()) => temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await,
-                failed => failed,
-            };
-            let checked = match ended {
-                Ok(()) => self.facts.advisory.check(work.txn.as_mut()).await,
-                failed => failed,
-            };
-            let checked = match checked {
-                Ok(()) => notifications.write(work.txn.as_mut(), &self.engine, *pid).await,
-                failed => failed,
-            };
-            if let Err(error) = checked {
-                self.work = Some(work);
-                if !error.is_restart() {
-                    let checked = self.stands(Err(error)).await;
-                    self.work = None;
-                    return checked;
-                }
-                self.replay(error).await?;
-                continue;
-            }
-            let age = work.txn.age();
-            let (journal, levels) = (std::mem::take(&mut work.journal), work.levels);
-            let changed = std::mem::take(&mut work.changed);
-            let (explicit, settled) = (work.explicit, work.settled);
-            let (clean, kept) = (work.clean, work.txn.kept_ranges());
-            let consistency = match clean {
-                true => self.facts.settings.consistency(),
-                // Every later transaction is to find the catalog as it is now.
-                false => Consistency::CommitWait,
-            };
-            work.txn.set_consistency(consistency);
-            match self.decide(work).await? {
-                Outcome::Committed { at } => {
-                    if !clean {
-                        self.engine.cache.clear();
-                    }
-                    self.engine.changes.add(&changed, &self.engine.cache);
-                    self.committed_at = Some(at);
-                    self.learn(at);
-                    self.facts.notifications.committed();
-                    return Ok(());
-                }
-                Outcome::Unknown => {
-                    let why = "Too few nodes responded in time: the transaction may have happened, or may yet.";
-                    return Err(unknown().detail(why));
-                }
-                Outcome::Aborted { why } => {
-                    self.learn_from_conflict(&why);
-                    let error = aborted(why);
-                    if settled {
-                        return Err(conflict::explain(
-                            error,
-                            &self.engine.cache,
-                            Some(age),
-                            self.facts.zone(),
-                        ));
-                    }
-                    let mut fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
-                    kept.into_iter().for_each(|range| fresh.txn.keep_range(range));
-                    (fresh.journal, fresh.levels) = (journal, levels);
-                    self.work = Some(fresh);
-                    if let Err(error) = self.replay(error).await {
-                        self.work = None;
-                        return Err(error);
-                    }
-                }
-            }
-        }
-        self.work = None;
-        Err(restart("the transaction lost too many conflicts"))
-    }
-
-    /// Decides a transaction that may write. It is gone when this returns, with every lock that it
-    /// still held: its replay may have to wait for transactions that wait for these locks.
-    async fn decide(&mut self, mut work: Work) -> Result<Outcome, SqlError> {
-        match work.txn.before_commit().await {
-            Ok(()) => {}
-            Err(Failure::Aborted(why)) => return Ok(Outcome::Aborted { why }),
-            Err(other) => return Err(other.into()),
-        }
-        self.committing = true;
-        let outcome = work.txn.commit().await;
-        self.committing = false;
-        Ok(outcome)
-    }
 }
 
 /// Returns the response of a statement that ran. `first`: the chunk is the first of the result.
-fn response_of(
+pub(crate) fn response_of(
     compiled: &Compiled,
     chunk: Chunk,
     first: bool,
@@ -841,17 +449,11 @@ fn response_of(
 
 /// Returns the checksum that a replay must reproduce. The times of EXPLAIN ANALYZE are never the
 /// same.
-fn checksum_of(compiled: &Compiled, chunk: &Chunk) -> u64 {
+pub(crate) fn checksum_of(compiled: &Compiled, chunk: &Chunk) -> u64 {
     match compiled.plan {
         Plan::Explain { .. } => work::checksum(&[], &chunk.tag),
         _ => work::checksum(&chunk.rows, &chunk.tag),
     }
-}
-
-/// Returns the error 40003.
-pub(crate) fn unknown() -> SqlError {
-    SqlError::new(state::COMPLETION_UNKNOWN, "the outcome of the commit is unknown")
-        .hint("Read what it wrote before trying again.")
 }
 
 /// Declares the reads of a transaction's only statement, if that is wanted. Returns false if the
@@ -882,7 +484,7 @@ fn narrow(
     Ok(false)
 }
 
-async fn attempt(
+pub(crate) async fn attempt(
     engine: &Engine,
     facts: &Facts,
     work: &mut Work,

@@ -17,8 +17,8 @@ use crate::expr::Facts;
 use crate::names;
 use crate::notify::Notifications;
 use crate::parse::{self, Parsed};
+use crate::portal::Portal;
 use crate::response::{Column, Description, Response, Status};
-use crate::run::Portal;
 use crate::sequence::Sequences;
 use crate::settings::{self, Settings};
 use crate::stack;
@@ -763,7 +763,7 @@ impl Session {
         self.unseen = None;
         self.slot.rests(self.status());
         if std::mem::take(&mut self.committing) {
-            return crate::run::unknown()
+            return crate::commit::unknown()
                 .detail("It was interrupted while it was being committed.");
         }
         SqlError::new(state::CANCELED, "canceling statement due to user request")

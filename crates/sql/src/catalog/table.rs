@@ -215,7 +215,7 @@ pub(crate) mod type_codec {
     use minicbor::encode::{Error as EncodeError, Write};
     use minicbor::{Decoder, Encoder};
 
-    /// The kind of a type that is told by its descriptor.
+    /// Marks a type whose descriptor follows.
     const COMPOSITE: u8 = 1;
 
     pub(crate) fn encode<C, W: Write>(

@@ -113,7 +113,7 @@ impl UserType {
         match self {
             UserType::Enum(of) => of.planned(),
             UserType::Domain(of) => of.planned(),
-            UserType::Composite(of) => of.planned(),
+            UserType::Composite(of) => of.planned_row(),
         }
     }
 }

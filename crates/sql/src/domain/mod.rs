@@ -10,20 +10,17 @@ mod parse;
 
 pub(crate) use parse::cut;
 
-use crate::catalog::{ColumnDef, Planned, Table, schema_codec, type_codec};
+use crate::catalog::{ColumnDef, Table, schema_codec, type_codec};
 use crate::constraint::Check;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
-use crate::system::quoted;
+use crate::interned::{Identity, Interned, Registry};
 use crate::types::Type;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
-use std::collections::HashMap;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// The name by which a constraint names the value.
 pub(crate) const VALUE: &str = "value";
@@ -72,43 +69,19 @@ impl Descriptor {
     }
 }
 
-/// A domain as one version of its descriptor has it. The process keeps each version that it has
-/// read, as it does of enum types. Two are equal if they are versions of one domain.
-#[derive(Clone, Copy)]
-pub struct Domain(&'static Interned);
+/// A domain, as one version of its descriptor has it.
+pub type Domain = Interned<Constrained>;
 
-/// A descriptor, and what follows from it.
-struct Interned {
+/// The descriptor of a domain, and what follows from it.
+pub struct Constrained {
     descriptor: Descriptor,
-    /// The name as SQL writes it.
-    shown: String,
-    /// The name of the type of arrays, as SQL writes it.
-    shown_array: String,
     /// The CHECK constraints, bound: first those of the domains that it is over.
     checks: Vec<Check>,
     /// True if it rejects NULL, or one that it is over.
     rejects_null: bool,
 }
 
-impl PartialEq for Domain {
-    fn eq(&self, other: &Domain) -> bool {
-        self.id() == other.id()
-    }
-}
-
-impl Eq for Domain {}
-
-impl Hash for Domain {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id().hash(state);
-    }
-}
-
-impl fmt::Debug for Domain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.shown)
-    }
-}
+static KNOWN: LazyLock<Registry<Constrained>> = LazyLock::new(Registry::default);
 
 impl<C> Encode<C> for Domain {
     fn encode<W: Write>(
@@ -130,14 +103,11 @@ impl Domain {
     /// Returns the domain of a descriptor. Fails with 54001 if it is over too many others, and as
     /// its constraints do if they have no meaning.
     pub(crate) fn of(descriptor: Descriptor) -> Result<Domain, SqlError> {
-        static KNOWN: LazyLock<Mutex<HashMap<(u32, u64), Vec<Domain>>>> =
-            LazyLock::new(Mutex::default);
-        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        // Databases, and transactions that did not commit, have versions of one number.
-        let key = (descriptor.id, descriptor.version);
-        let is_it = |it: &&Domain| it.is_exactly(&descriptor);
-        if let Some(found) = known().get(&key).and_then(|all| all.iter().find(is_it)) {
-            return Ok(*found);
+        let Descriptor { id, array, version, .. } = descriptor;
+        if let Some(found) =
+            KNOWN.find((id, version), |known| is_same(&known.descriptor, &descriptor))
+        {
+            return Ok(found);
         }
         let over = descriptor.over;
         if over.is_some_and(|over| over.chain().count() >= DEEPEST) {
@@ -147,24 +117,14 @@ impl Domain {
         let mut checks = descriptor.checks.clone();
         let value = descriptor.as_table();
         checks.iter_mut().try_for_each(|check| check.bind(&value))?;
-        let rejects_null = descriptor.not_null || over.is_some_and(|over| over.0.rejects_null);
-        let inherited = over.map_or(&[][..], |over| &over.0.checks);
+        let rejects_null =
+            descriptor.not_null || over.is_some_and(|over| over.known().rejects_null);
+        let inherited = over.map_or(&[][..], |over| &over.known().checks);
         let checks = [inherited, &checks].concat();
-        let shown = quoted(&descriptor.name);
-        let shown_array = format!("{shown}[]");
-        let interned = Interned { descriptor, shown, shown_array, checks, rejects_null };
-        let new = Domain(Box::leak(Box::new(interned)));
-        known().entry(key).or_default().push(new);
-        Ok(new)
-    }
-
-    /// True if a descriptor is that of this version, also of the domains that it is over.
-    fn is_exactly(self, descriptor: &Descriptor) -> bool {
-        let is_same = match (self.descriptor().over, descriptor.over) {
-            (Some(own), Some(other)) => own.is_exactly(other.descriptor()),
-            (own, other) => own == other,
-        };
-        is_same && self.descriptor() == descriptor
+        let name = descriptor.name.clone();
+        let known = Constrained { descriptor, checks, rejects_null };
+        let of = Identity { id, array, version, name: &name };
+        Ok(KNOWN.keep(of, known, |one, other| is_same(&one.descriptor, &other.descriptor)))
     }
 
     /// Iterates over it and the domains that it is over.
@@ -173,45 +133,21 @@ impl Domain {
     }
 
     pub(crate) const fn descriptor(self) -> &'static Descriptor {
-        &self.0.descriptor
-    }
-
-    /// Returns the object id of the type.
-    pub const fn id(self) -> u32 {
-        self.0.descriptor.id
-    }
-
-    /// Returns the object id of the type of its arrays.
-    pub const fn array_id(self) -> u32 {
-        self.0.descriptor.array
+        &self.known().descriptor
     }
 
     /// Returns the type of its values.
     pub const fn base(self) -> Type {
-        self.0.descriptor.base
-    }
-
-    /// Returns the name as SQL writes it: in quotes if it needs them.
-    pub const fn shown(self) -> &'static str {
-        self.0.shown.as_str()
-    }
-
-    /// Returns the name of the type of its arrays, as SQL writes it.
-    pub const fn shown_array(self) -> &'static str {
-        self.0.shown_array.as_str()
-    }
-
-    pub(crate) fn planned(self) -> Planned {
-        Planned { id: self.id(), version: self.descriptor().version, statistics: 0 }
+        self.known().descriptor.base
     }
 
     /// Fails with 23502 or 23514 if a value of the base type violates a constraint.
     pub(crate) fn check(self, value: &Datum, facts: &Facts) -> Result<(), SqlError> {
-        if value.is_null() && self.0.rejects_null {
+        if value.is_null() && self.known().rejects_null {
             let message = format!("domain {} does not allow null values", self.shown());
             return Err(SqlError::new(state::NOT_NULL, message));
         }
-        for check in &self.0.checks {
+        for check in &self.known().checks {
             if !check.holds(std::slice::from_ref(value), facts)? {
                 let (domain, name) = (self.shown(), &check.name);
                 let message =
@@ -221,6 +157,15 @@ impl Domain {
         }
         Ok(())
     }
+}
+
+/// True if two descriptors are one, with the same versions of the domains that they are over.
+fn is_same(one: &Descriptor, other: &Descriptor) -> bool {
+    let over = match (one.over, other.over) {
+        (Some(one), Some(other)) => is_same(one.descriptor(), other.descriptor()),
+        (one, other) => one == other,
+    };
+    over && one == other
 }
 
 impl Table {

@@ -7,21 +7,18 @@
 
 mod place;
 
-use crate::catalog::{Planned, schema_codec};
+use crate::catalog::schema_codec;
 use crate::error::{SqlError, state};
-use crate::system::quoted;
+use crate::interned::{Identity, Interned, Registry};
 use minicbor::{Decode, Encode};
-use std::collections::HashMap;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 /// The longest label, in bytes, as in PostgreSQL.
 const LONGEST_LABEL: usize = 63;
 
 /// The descriptor of an enum type.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub(crate) struct Descriptor {
+pub struct Descriptor {
     #[n(0)]
     pub(crate) id: u32,
     /// The id of the type of its arrays.
@@ -114,85 +111,26 @@ fn check_label(name: &str) -> Result<(), SqlError> {
         .detail(format!("Labels must be {LONGEST_LABEL} bytes or less.")))
 }
 
-/// An enum type as one version of its descriptor has it. The process keeps each version that it has
-/// read, so that a type is copied freely. Two are equal if they are versions of one type.
-#[derive(Clone, Copy)]
-pub struct Enum(&'static Interned);
+/// An enum type, as one version of its descriptor has it.
+pub type Enum = Interned<Descriptor>;
 
-/// A descriptor, and what is shown of it.
-struct Interned {
-    descriptor: Descriptor,
-    /// The name as SQL writes it.
-    shown: String,
-    /// The name of the type of arrays, as SQL writes it.
-    shown_array: String,
-}
-
-impl PartialEq for Enum {
-    fn eq(&self, other: &Enum) -> bool {
-        self.id() == other.id()
-    }
-}
-
-impl Eq for Enum {}
-
-impl Hash for Enum {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id().hash(state);
-    }
-}
-
-impl fmt::Debug for Enum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.shown)
-    }
-}
+static KNOWN: LazyLock<Registry<Descriptor>> = LazyLock::new(Registry::default);
 
 impl Enum {
     /// Returns the type of a descriptor. Fails with XX001 if the descriptor's order is wrong.
     pub(crate) fn of(descriptor: Descriptor) -> Result<Enum, SqlError> {
-        static KNOWN: LazyLock<Mutex<HashMap<(u32, u64), Vec<Enum>>>> =
-            LazyLock::new(Mutex::default);
         descriptor.check()?;
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        // Databases, and transactions that did not commit, have versions of one number.
-        let versions = known.entry((descriptor.id, descriptor.version)).or_default();
-        if let Some(found) = versions.iter().find(|it| it.0.descriptor == descriptor) {
-            return Ok(*found);
+        let Descriptor { id, array, version, .. } = descriptor;
+        if let Some(found) = KNOWN.find((id, version), |known| *known == descriptor) {
+            return Ok(found);
         }
-        let shown = quoted(&descriptor.name);
-        let shown_array = format!("{shown}[]");
-        let new = Enum(Box::leak(Box::new(Interned { descriptor, shown, shown_array })));
-        versions.push(new);
-        Ok(new)
+        let name = descriptor.name.clone();
+        let of = Identity { id, array, version, name: &name };
+        Ok(KNOWN.keep(of, descriptor, Descriptor::eq))
     }
 
     pub(crate) const fn descriptor(self) -> &'static Descriptor {
-        &self.0.descriptor
-    }
-
-    /// Returns the object id of the type.
-    pub const fn id(self) -> u32 {
-        self.0.descriptor.id
-    }
-
-    /// Returns the object id of the type of its arrays.
-    pub const fn array_id(self) -> u32 {
-        self.0.descriptor.array
-    }
-
-    /// Returns the name as SQL writes it: in quotes if it needs them.
-    pub const fn shown(self) -> &'static str {
-        self.0.shown.as_str()
-    }
-
-    /// Returns the name of the type of its arrays, as SQL writes it.
-    pub const fn shown_array(self) -> &'static str {
-        self.0.shown_array.as_str()
-    }
-
-    pub(crate) fn planned(self) -> Planned {
-        Planned { id: self.id(), version: self.descriptor().version, statistics: 0 }
+        self.known()
     }
 
     /// Returns the values, in their order.

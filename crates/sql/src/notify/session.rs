@@ -3,9 +3,9 @@
 use super::inbox::{Inbox, Notification};
 use super::listeners::Listeners;
 use super::{Action, queue};
+use crate::commit::unknown;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart};
-use crate::run::unknown;
 use crate::session::Session;
 use crate::work::Step;
 use meridian_clock::Timestamp;

@@ -3,12 +3,12 @@
 
 use super::{Block, Sequence, Value};
 use crate::catalog::{self, Object};
+use crate::commit::unknown;
 use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart, state};
 use crate::expr::Facts;
 use crate::kv;
-use crate::run::unknown;
 use crate::temporary::is_temporary;
 use meridian_txn::{
     Age, Begin, Consistency, Failure, Lock, Mode, Outcome, ReadAt, SchemaVersion, Transaction,

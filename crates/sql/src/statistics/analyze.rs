@@ -12,7 +12,7 @@ use crate::compile;
 use crate::error::{SqlError, restart};
 use crate::expr::Facts;
 use crate::kv;
-use crate::run::MOST_REPLAYS;
+use crate::replay::MOST_REPLAYS;
 use crate::scan::Cursor;
 use crate::session::Session;
 use crate::system;

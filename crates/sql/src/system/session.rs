@@ -2,7 +2,7 @@
 
 use super::{Rows, SystemContext, Value, Writer};
 use crate::names::Qualified;
-use crate::run::Portal;
+use crate::portal::Portal;
 use crate::session::Session;
 use crate::types::Type;
 use std::sync::{Arc, LazyLock};

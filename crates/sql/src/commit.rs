@@ -1,0 +1,138 @@
+//! The commit of a session's transaction: its checks, what it announces, and its outcome.
+
+use crate::conflict;
+use crate::error::{SqlError, aborted, restart, state};
+use crate::expr::Facts;
+use crate::replay::MOST_REPLAYS;
+use crate::session::Session;
+use crate::temporary;
+use crate::work::Work;
+use meridian_txn::{Consistency, Failure, Mode, Outcome};
+
+impl Session {
+    /// Commits the implicit transaction, if one is open.
+    pub(crate) async fn finish_implicit(&mut self) -> Result<(), SqlError> {
+        // Not a match on the work itself, since a reference to it must not be held across an await.
+        let implicit = self.work.as_ref().is_some_and(|work| !work.explicit);
+        if implicit { self.commit().await } else { Ok(()) }
+    }
+
+    /// Commits the open transaction, replaying it if it is aborted.
+    pub(crate) async fn commit(&mut self) -> Result<(), SqlError> {
+        if let Err(error) = self.facts.notifications.prepare(&self.engine, self.facts.token).await {
+            self.work = None;
+            return Err(error);
+        }
+        for _ in 0..MOST_REPLAYS {
+            let Some(mut work) = self.work.take() else { return Ok(()) };
+            if work.reads_only() {
+                temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await?;
+                let modes = self.facts.guarantees.modes;
+                if modes.len() > 1 && self.facts.settings.consistency() == Consistency::CommitWait {
+                    // What the session has seen must have passed, too.
+                    work.txn.set_consistency(Consistency::CommitWait);
+                    work.txn.commit().await;
+                } else if self.facts.temporary.has_written() {
+                    work.txn.commit().await;
+                }
+                let Facts { notifications, pid, .. } = &self.facts;
+                let sent_at = notifications.send_apart(&self.engine, *pid).await?;
+                notifications.committed();
+                sent_at.into_iter().for_each(|at| self.learn(at));
+                return Ok(());
+            }
+            let Facts { notifications, pid, .. } = &self.facts;
+            let ended = match work.check_deferred(self.facts.zone()).await {
+                Ok(()) => temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await,
+                failed => failed,
+            };
+            let checked = match ended {
+                Ok(()) => self.facts.advisory.check(work.txn.as_mut()).await,
+                failed => failed,
+            };
+            let checked = match checked {
+                Ok(()) => notifications.write(work.txn.as_mut(), &self.engine, *pid).await,
+                failed => failed,
+            };
+            if let Err(error) = checked {
+                self.work = Some(work);
+                if !error.is_restart() {
+                    let checked = self.stands(Err(error)).await;
+                    self.work = None;
+                    return checked;
+                }
+                self.replay(error).await?;
+                continue;
+            }
+            let age = work.txn.age();
+            let (journal, levels) = (std::mem::take(&mut work.journal), work.levels);
+            let changed = std::mem::take(&mut work.changed);
+            let (explicit, settled) = (work.explicit, work.settled);
+            let (clean, kept) = (work.clean, work.txn.kept_ranges());
+            let consistency = match clean {
+                true => self.facts.settings.consistency(),
+                // Every later transaction is to find the catalog as it is now.
+                false => Consistency::CommitWait,
+            };
+            work.txn.set_consistency(consistency);
+            match self.decide(work).await? {
+                Outcome::Committed { at } => {
+                    if !clean {
+                        self.engine.cache.clear();
+                    }
+                    self.engine.changes.add(&changed, &self.engine.cache);
+                    self.committed_at = Some(at);
+                    self.learn(at);
+                    self.facts.notifications.committed();
+                    return Ok(());
+                }
+                Outcome::Unknown => {
+                    let why = "Too few nodes responded in time: the transaction may have happened, or may yet.";
+                    return Err(unknown().detail(why));
+                }
+                Outcome::Aborted { why } => {
+                    self.learn_from_conflict(&why);
+                    let error = aborted(why);
+                    if settled {
+                        return Err(conflict::explain(
+                            error,
+                            &self.engine.cache,
+                            Some(age),
+                            self.facts.zone(),
+                        ));
+                    }
+                    let mut fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
+                    kept.into_iter().for_each(|range| fresh.txn.keep_range(range));
+                    (fresh.journal, fresh.levels) = (journal, levels);
+                    self.work = Some(fresh);
+                    if let Err(error) = self.replay(error).await {
+                        self.work = None;
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        self.work = None;
+        Err(restart("the transaction lost too many conflicts"))
+    }
+
+    /// Decides a transaction that may write. It is gone when this returns, with every lock that it
+    /// still held: its replay may have to wait for transactions that wait for these locks.
+    async fn decide(&mut self, mut work: Work) -> Result<Outcome, SqlError> {
+        match work.txn.before_commit().await {
+            Ok(()) => {}
+            Err(Failure::Aborted(why)) => return Ok(Outcome::Aborted { why }),
+            Err(other) => return Err(other.into()),
+        }
+        self.committing = true;
+        let outcome = work.txn.commit().await;
+        self.committing = false;
+        Ok(outcome)
+    }
+}
+
+/// Returns the error 40003.
+pub(crate) fn unknown() -> SqlError {
+    SqlError::new(state::COMPLETION_UNKNOWN, "the outcome of the commit is unknown")
+        .hint("Read what it wrote before trying again.")
+}
