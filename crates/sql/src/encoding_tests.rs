@@ -50,7 +50,7 @@ static PAIR: LazyLock<Composite> = LazyLock::new(|| {
     })
 });
 
-static TYPES: LazyLock<[Type; 29]> = LazyLock::new(|| {
+static TYPES: LazyLock<[Type; 32]> = LazyLock::new(|| {
     [
         Type::Bool,
         Type::Int2,
@@ -73,6 +73,9 @@ static TYPES: LazyLock<[Type; 29]> = LazyLock::new(|| {
         Type::Inet,
         Type::Cidr,
         Type::TimeTz,
+        Type::with_modifier(Type::TimeTz.oid(), 3).expect("rounded"),
+        Type::with_modifier(Type::Timestamp.oid(), 0).expect("rounded"),
+        Type::with_modifier(Type::Interval.oid(), 2).expect("rounded"),
         Type::Bit(None),
         Type::Varbit(None),
         Type::Oid,
@@ -85,7 +88,7 @@ static TYPES: LazyLock<[Type; 29]> = LazyLock::new(|| {
 });
 
 fn value(ty: Type) -> BoxedStrategy<Datum> {
-    match ty {
+    match ty.plain() {
         Type::Bool => any::<bool>().prop_map(Datum::Bool).boxed(),
         Type::Int2 => any::<i16>().prop_map(Datum::Int2).boxed(),
         Type::Int4 => any::<i32>().prop_map(Datum::Int4).boxed(),
@@ -98,7 +101,7 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
             .boxed(),
         Type::Oid => any::<u32>().prop_map(Datum::Oid).boxed(),
         // Few times, so that some are equal in UTC.
-        Type::TimeTz => (0i64..=24, -15i32..=15)
+        Type::TimeTz => (0i64..=24, -170i32..=170)
             .prop_map(|(hour, east)| ZonedTime::of(hour * 3_600_000_000, east * 3600))
             .prop_map(|time| Datum::TimeTz(time.expect("a time")))
             .boxed(),

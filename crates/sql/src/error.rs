@@ -67,6 +67,7 @@ pub mod state {
     pub const ARRAY_SUBSCRIPT: &str = "2202E";
     pub const SEQUENCE_END: &str = "2200H";
     pub const INVALID_PARAMETER: &str = "22023";
+    pub const DISPLACEMENT: &str = "22009";
     pub const BAD_TEXT: &str = "22P02";
     pub const BAD_BINARY: &str = "22P03";
     pub const BAD_COPY: &str = "22P04";

@@ -154,12 +154,8 @@ impl Datum {
                     return Err(datetime::time_overflow());
                 }
                 let east_s = i32::from_be_bytes(fixed(ty, west_s)?).checked_neg();
-                let time = east_s.and_then(|east_s| ZonedTime::of(us, east_s));
-                Datum::TimeTz(
-                    time.ok_or_else(|| {
-                        SqlError::new("22009", "time zone displacement out of range")
-                    })?,
-                )
+                let time = east_s.and_then(|east_s| ZonedTime::written(us, east_s));
+                Datum::TimeTz(time.ok_or_else(datetime::displacement_overflow)?)
             }
             Type::Bit(_) | Type::Varbit(_) => {
                 let (length, bytes) = bytes.split_first_chunk().ok_or_else(|| incorrect(ty))?;

@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn read(&mut self, ty: Type, descending: bool) -> Result<Datum, SqlError> {
         let invert = if descending { 0xFF } else { 0 };
         let wrong = || SqlError::corrupted("a key holds a value of another type");
-        let tag = self.byte(invert)?;
+        let (tag, ty) = (self.byte(invert)?, ty.plain());
         Ok(match (tag, ty) {
             (NULL, _) => Datum::Null,
             (TRUE, Type::Bool) => Datum::Bool(true),
@@ -344,7 +344,7 @@ impl<'a> Reader<'a> {
             (tag, _) if (INTEGER_ZERO - 9..=INTEGER_ZERO + 8).contains(&tag) => {
                 let fill = if tag < INTEGER_ZERO { 0xFF } else { 0 };
                 let n = i64::from_be_bytes(self.take(integer_length(tag), invert, fill)?);
-                match ty.plain() {
+                match ty {
                     Type::Int2 => Datum::Int2(n.try_into().map_err(|_| wrong())?),
                     Type::Int4 => Datum::Int4(n.try_into().map_err(|_| wrong())?),
                     Type::Date => Datum::Date(n.try_into().map_err(|_| wrong())?),

@@ -79,6 +79,11 @@ pub(crate) fn date_overflow() -> SqlError {
     SqlError::new(state::DATETIME_OVERFLOW, "date out of range")
 }
 
+/// Returns 22009: an offset is too far from UTC.
+pub(crate) fn displacement_overflow() -> SqlError {
+    SqlError::new(state::DISPLACEMENT, "time zone displacement out of range")
+}
+
 /// Returns the error of a time of the day that is out of range.
 pub(crate) fn time_overflow() -> SqlError {
     SqlError::new(state::DATETIME_OVERFLOW, "time out of range")

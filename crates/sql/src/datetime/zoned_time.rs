@@ -4,8 +4,11 @@ use super::zone::write_offset;
 use super::{DAY_US, time_to_text};
 use std::cmp::Ordering;
 
-/// The farthest offset, in seconds.
-const FARTHEST_S: i32 = 15 * 3600 + 59 * 60 + 59;
+/// The farthest offset that a client may write, in seconds.
+const FARTHEST_WRITTEN_S: i32 = 15 * 3600 + 59 * 60 + 59;
+
+/// The farthest offset of a value, in seconds: zones and intervals give offsets that no text may.
+const FARTHEST_S: i32 = 1 << 30;
 
 /// A time of the day in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +20,17 @@ pub struct ZonedTime {
 }
 
 impl ZonedTime {
-    /// Returns a time; `None` if it is none of a day, or the zone is too far from UTC.
+    /// Returns a time; `None` if it is none of a day, or no value can have the offset.
     pub(crate) fn of(micros: i64, east_s: i32) -> Option<ZonedTime> {
         let is_known =
             (0..=DAY_US).contains(&micros) && (-FARTHEST_S..=FARTHEST_S).contains(&east_s);
         is_known.then_some(ZonedTime { micros, east_s })
+    }
+
+    /// Does so for an offset that a client writes, which may be no farther than zones are.
+    pub(crate) fn written(micros: i64, east_s: i32) -> Option<ZonedTime> {
+        let farthest = FARTHEST_WRITTEN_S;
+        ZonedTime::of(micros, east_s).filter(|_| (-farthest..=farthest).contains(&east_s))
     }
 
     /// Returns the microseconds since midnight of UTC, perhaps before it or after its day.
@@ -29,10 +38,10 @@ impl ZonedTime {
         self.micros - i64::from(self.east_s) * 1_000_000
     }
 
-    /// Returns the same time in another zone.
-    pub(crate) fn in_zone(self, east_s: i32) -> ZonedTime {
-        let us = self.utc_us() + i64::from(east_s) * 1_000_000;
-        ZonedTime { micros: us.rem_euclid(DAY_US), east_s }
+    /// Returns the same time in another zone; `None` if no value can have the offset.
+    pub(crate) fn in_zone(self, east_s: i64) -> Option<ZonedTime> {
+        let us = self.utc_us().checked_add(east_s.checked_mul(1_000_000)?)?;
+        ZonedTime::of(us.rem_euclid(DAY_US), east_s.try_into().ok()?)
     }
 
     /// Orders by the time in UTC; equal times by their zones, the easternmost first.

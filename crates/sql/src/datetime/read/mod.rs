@@ -41,9 +41,10 @@ fn error(kind: &str, text: &str, failure: Failure) -> SqlError {
         ),
         Failure::Field => field(),
         Failure::MonthOrDay => field().hint("Perhaps you need a different \"datestyle\" setting."),
-        Failure::Displacement => {
-            SqlError::new("22009", format!("time zone displacement out of range: \"{text}\""))
-        }
+        Failure::Displacement => SqlError::new(
+            state::DISPLACEMENT,
+            format!("time zone displacement out of range: \"{text}\""),
+        ),
         Failure::Zone(name) => super::zone::not_recognized(&name),
         Failure::Relative => {
             let shown = text.trim().to_ascii_lowercase();

@@ -4,7 +4,7 @@ use super::super::of::*;
 use super::super::{Function, text_at};
 use super::{interval_at, micros_at, zoned_at};
 use crate::datetime::zone::Named;
-use crate::datetime::{is_infinite, timestamp_in_range, timestamp_overflow};
+use crate::datetime::{displacement_overflow, is_infinite, timestamp_in_range, timestamp_overflow};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
@@ -25,7 +25,7 @@ fn zoned(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
         Datum::Interval(_) => east_s_of(args)?,
         _ => Named::find(text_at(args, 0)?)?.east_s(scope.now_us).into(),
     };
-    Ok(Datum::TimeTz(time.in_zone(east_s as i32)))
+    time.in_zone(east_s).map(Datum::TimeTz).ok_or_else(displacement_overflow)
 }
 
 /// Returns the offset that an interval gives.
