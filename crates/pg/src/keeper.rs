@@ -13,24 +13,35 @@ use tokio::time::timeout;
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The most time that one database takes: the locks of others are kept in time nevertheless.
+/// The most time that each task of a database takes, so that the next one begins in time.
 const MOST: Duration = Duration::from_secs(5);
 
-/// Keeps the locks and notifications of all databases that are open here.
+/// Keeps the locks and notifications of all databases that are open here: each by itself, so that
+/// notifications that take long delay no renewal of locks.
 pub(crate) async fn run(databases: Arc<dyn Databases>) {
+    tokio::join!(every_second(&*databases, keep_locks), every_second(&*databases, erase_old));
+}
+
+/// Calls `task` for each open database, again and again.
+async fn every_second(databases: &dyn Databases, task: impl AsyncFn(&Engine)) {
     loop {
         tokio::time::sleep(PAUSE).await;
         let engines = databases.open_engines();
-        join_all(engines.iter().map(|engine| keep(engine))).await;
+        join_all(engines.iter().map(|engine| task(engine))).await;
     }
 }
 
-/// Keeps the locks of a database, and erases its old notifications.
-async fn keep(engine: &Engine) {
+/// Renews the lease of advisory locks, and releases those of sessions that have ended.
+async fn keep_locks(engine: &Engine) {
     let now = since_start();
     if engine.has_due_locks(now) {
         warn(engine, "advisory locks were not kept", timeout(MOST, engine.keep_locks(now)).await);
     }
+}
+
+/// Erases old notifications.
+async fn erase_old(engine: &Engine) {
+    let now = since_start();
     if engine.has_due_notifications(now) {
         let erased = timeout(MOST, engine.erase_notifications(now)).await;
         warn(engine, "old notifications were not erased", erased);
