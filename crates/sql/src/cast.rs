@@ -234,7 +234,10 @@ pub(crate) fn cast(
         (Datum::Bool(b), Type::Int4) => Datum::Int4(b.into()),
         (Datum::Int4(n), Type::Bool) => Datum::Bool(n != 0),
         (other, to) if to.is_text() => {
-            limits::check_value(memory::behind(&other))?;
+            limits::check_value(match &other {
+                Datum::Bits(bits) => bits.length() as usize,
+                other => memory::behind(other),
+            })?;
             let text = match other {
                 Datum::Bool(b) => if b { "true" } else { "false" }.to_owned(),
                 Datum::Network(network) => network.full(),

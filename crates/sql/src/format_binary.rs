@@ -160,7 +160,9 @@ impl Datum {
             Type::Bit(_) | Type::Varbit(_) => {
                 let (length, bytes) = bytes.split_first_chunk().ok_or_else(|| incorrect(ty))?;
                 let length = u32::from_be_bytes(*length);
-                if length > bits::MOST_BITS || bytes.len() != bits::bytes_of(length) {
+                if bits::check_length(length as usize).is_err()
+                    || bytes.len() != bits::bytes_of(length)
+                {
                     let message = "invalid length in external bit string";
                     return Err(SqlError::new(state::BAD_BINARY, message));
                 }

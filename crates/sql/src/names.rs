@@ -1,7 +1,7 @@
 //! Converts names of the syntax tree to names of the catalog, and places to positions in a
 //! statement's text.
 
-use crate::bits::MOST_BITS;
+use crate::bits::LONGEST_TYPE;
 use crate::catalog::UserType;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
@@ -264,8 +264,8 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, UserType)]) -> Resul
     // A bit string of no length is one of one bit.
     let bits = |kind: &str, length: &Option<u64>| match length {
         Some(0) => Err(invalid(&format!("length for type {kind} must be at least 1"))),
-        Some(n) if *n > MOST_BITS.into() => {
-            Err(invalid(&format!("length for type {kind} cannot exceed {MOST_BITS}")))
+        Some(n) if *n > LONGEST_TYPE.into() => {
+            Err(invalid(&format!("length for type {kind} cannot exceed {LONGEST_TYPE}")))
         }
         length => Ok(length.map(|n| n as u32)),
     };

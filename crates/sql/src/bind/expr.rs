@@ -367,7 +367,7 @@ impl Binder {
             }
             ast::Expr::Floor { expr, .. } => self.function("floor", &[expr])?,
             ast::Expr::Ceil { expr, .. } => self.function("ceil", &[expr])?,
-            ast::Expr::Position { expr, r#in } => self.function("strpos", &[r#in, expr])?,
+            ast::Expr::Position { expr, r#in } => self.function("position", &[r#in, expr])?,
             ast::Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
                 let one = ast::Expr::value(Value::Number("1".into(), false));
                 let mut args = vec![&**expr, substring_from.as_deref().unwrap_or(&one)];

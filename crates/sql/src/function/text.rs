@@ -45,6 +45,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("left", &[TEXT, INT4], A_TEXT, left),
     Function::new("right", &[TEXT, INT4], A_TEXT, right),
     Function::new("strpos", &[TEXT, TEXT], AN_INT4, strpos),
+    Function::new("position", &[TEXT, TEXT], AN_INT4, strpos),
     Function::new("starts_with", &[TEXT, TEXT], A_BOOL, starts_with),
     Function::new("split_part", &[TEXT, TEXT, INT4], A_TEXT, split_part),
     Function::new("ascii", &[TEXT], AN_INT4, ascii),
