@@ -9,7 +9,7 @@ use crate::limits;
 use crate::memory;
 use crate::number;
 use crate::numeric::Numeric;
-use crate::types::{Internal, NAME_LENGTH, Type};
+use crate::types::{Internal, NAME_LENGTH, Object, Type};
 use std::sync::Arc;
 
 /// The way in which a cast converts.
@@ -62,6 +62,7 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
     let (from, to) = (from.plain(), to.plain());
     from.base() == to.base()
         || (to == Type::Oid && (from.is_oid() || from.is_integer()))
+        || names_alike(from, to)
         || (from.is_text() && to.is_text())
         || (from.is_row() && to == Type::Record)
         || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
@@ -77,6 +78,14 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
         )
 }
 
+/// True if the ids of both types are those of objects of one kind: functions, or operators.
+fn names_alike(from: Type, to: Type) -> bool {
+    let kinds =
+        [[Object::Procedure, Object::Signature], [Object::Operator, Object::OperatorSignature]];
+    let (Type::Object(from), Type::Object(to)) = (from, to) else { return false };
+    kinds.iter().any(|kind| kind.contains(&from) && kind.contains(&to))
+}
+
 /// Whether a value of one type may be stored in a column of another.
 pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
@@ -89,7 +98,8 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
         || (in_time(from) && in_time(to))
         || matches!((from, to), (Type::Timestamp | Type::TimestampTz | Type::Interval, Type::Time))
         || matches!((from, to), (Type::TimestampTz, Type::TimeTz) | (Type::TimeTz, Type::Time))
-        || (from.is_oid() && matches!(to, Type::Int4 | Type::Int8 | Type::Object(_)))
+        || (from.is_oid() && matches!(to, Type::Int4 | Type::Int8))
+        || (from == Type::Oid && matches!(to, Type::Object(_)))
         || (from.is_text() && to == Type::ByteChar)
         || matches!((from, to), (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json))
         || matches!((from, to), (Type::Inet, Type::Cidr))

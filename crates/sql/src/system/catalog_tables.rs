@@ -548,7 +548,7 @@ fn database(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 /// The operator classes of indexes: object id, name, type and family.
-const OPCLASSES: [(i32, &str, u32, u32); 27] = [
+const OPCLASSES: [(i32, &str, u32, u32); 28] = [
     (1978, "int4_ops", 23, 1976),
     (1979, "int2_ops", 21, 1976),
     (1981, "oid_ops", 26, 1989),
@@ -569,6 +569,7 @@ const OPCLASSES: [(i32, &str, u32, u32); 27] = [
     (10015, "inet_ops", 869, 1974),
     (10022, "interval_ops", 1186, 1982),
     (10028, "name_ops", 19, 1994),
+    (10034, "record_ops", Type::Record.oid(), 2994),
     (10038, "time_ops", 1083, 1996),
     (10041, "timetz_ops", 1266, 2000),
     (10043, "varbit_ops", 1562, 2002),
@@ -590,6 +591,7 @@ fn class_of(ty: Type) -> i32 {
         Type::Array(_) => ANY_ARRAY,
         Type::Enum(_) => ANY_ENUM,
         Type::Cidr => Type::Inet.oid(),
+        ty if ty.is_row() => Type::Record.oid(),
         ty => ty.base().oid(),
     };
     let found = OPCLASSES.iter().find(|(_, _, of, _)| *of == oid);
@@ -612,7 +614,7 @@ fn opclass(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 /// The families of the operator classes.
-const OPFAMILIES: [(u32, &str); 20] = [
+const OPFAMILIES: [(u32, &str); 21] = [
     (397, "array_ops"),
     (423, "bit_ops"),
     (424, "bool_ops"),
@@ -631,6 +633,7 @@ const OPFAMILIES: [(u32, &str); 20] = [
     (2000, "timetz_ops"),
     (2002, "varbit_ops"),
     (2968, "uuid_ops"),
+    (2994, "record_ops"),
     (3522, "enum_ops"),
     (4033, "jsonb_ops"),
 ];

@@ -592,10 +592,23 @@ pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
             let ty = u32::try_from(oid).ok().and_then(|oid| {
                 Type::with_modifier(oid, modifier.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1))
             });
-            return ty.map_or_else(|| "???".into(), |ty| ty.to_string());
+            let Some(ty) = ty else { return "???".into() };
+            let unlimited = modifier.and_then(|_| name_without_length(ty));
+            return unlimited.unwrap_or_else(|| ty.to_string());
         }
     };
     name.into()
+}
+
+/// Returns the name of a column's type that has no length, where PostgreSQL's usual name means a
+/// length of 1.
+fn name_without_length(ty: Type) -> Option<String> {
+    match ty {
+        Type::Bit(None) => Some("\"bit\"".into()),
+        Type::Char(0) => Some("bpchar".into()),
+        Type::Array(element) => name_without_length(element.ty()).map(|name| name + "[]"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -611,8 +624,17 @@ mod tests {
             (1042, 7, "character(3)"),
             (1007, -1, "integer[]"),
             (19, -1, "name"),
+            (1560, -1, "\"bit\""),
+            (1560, 5, "bit(5)"),
+            (1561, -1, "\"bit\"[]"),
+            (1042, -1, "bpchar"),
+            (1014, -1, "bpchar[]"),
+            (1014, 9, "character(5)[]"),
         ] {
             assert_eq!(format_type(oid, Some(modifier)), shown);
+        }
+        for (oid, shown) in [(1560, "bit"), (1561, "bit[]"), (1042, "character")] {
+            assert_eq!(format_type(oid, None), shown);
         }
     }
 }
