@@ -235,20 +235,20 @@ impl Process {
         state.renews(now).is_some() || !state.ended.is_empty()
     }
 
-    /// Renews the lease for the sessions that hold locks, then releases locks of ended sessions,
-    /// and now and then sweeps.
+    /// Renews the lease for the sessions that hold locks, now and then sweeps, and releases locks of
+    /// ended sessions: many of them do not keep the sweep from its turn.
     pub(crate) async fn keep(&self, engine: &Engine, now: Duration) -> Result<(), SqlError> {
         let due = self.state().renews(now);
         let renewed = match due {
             Some(process) => self.renew(engine, process, now).await,
             None => Ok(()),
         };
+        let swept = match &renewed {
+            Ok(()) if due.is_some() && self.begins_sweep(now) => self.sweep(engine).await,
+            _ => Ok(()),
+        };
         let released = self.release_ended(engine).await;
-        renewed?;
-        if due.is_some() && self.begins_sweep(now) {
-            self.sweep(engine).await?;
-        }
-        released
+        renewed.and(swept).and(released)
     }
 
     async fn renew(&self, engine: &Engine, process: Age, now: Duration) -> Result<(), SqlError> {

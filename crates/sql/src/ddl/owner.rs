@@ -8,7 +8,7 @@ use crate::names;
 use crate::system;
 use sqlparser::ast::{Ident, ObjectName};
 
-/// Checks that the object exists, and that it may have the owner: the one that it has.
+/// Checks that the object exists, and that the owner is its own, which does not change.
 pub(super) async fn run(
     cx: &mut Ddl<'_>,
     kind: Kind,

@@ -103,7 +103,6 @@ pub(super) fn text_of(expr: &Expr) -> String {
 fn written(ty: &DataType) -> Option<String> {
     match ty {
         DataType::Regclass | DataType::Custom(..) => None,
-        DataType::Real | DataType::Float4 => Some("real".to_owned()),
         ty => names::data_type(ty, &[]).ok().map(|ty| ty.to_string()),
     }
 }

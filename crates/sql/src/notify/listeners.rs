@@ -17,14 +17,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// How much later than its key was made a row may be committed, to be found by each read, in
-/// nanoseconds.
+/// The longest time from the making of a row's key to its commit for which each read finds the
+/// row, in nanoseconds.
 const WINDOW_NS: u64 = 60 * SECOND_NS;
 /// The time between two reads of all rows, in nanoseconds.
 const WHOLE_NS: u64 = 30 * SECOND_NS;
 /// The largest step from one snapshot to the next, in nanoseconds: rows are kept for longer.
 const STEP_NS: u64 = 30 * SECOND_NS;
-/// How long a row is kept behind its commit, in nanoseconds.
+/// The time for which a row is kept behind its commit, in nanoseconds.
 const KEPT_NS: u64 = 60 * SECOND_NS;
 /// The time between two looks for rows to erase.
 const ERASES: Duration = Duration::from_secs(30);

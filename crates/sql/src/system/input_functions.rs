@@ -126,11 +126,10 @@ fn all() -> impl Iterator<Item = (String, u32)> {
     let of_types = OF_TYPES.iter().map(|(_, functions, _)| functions);
     let stems = of_types.chain([&ARRAY, &DOMAIN, &ENUM, &ROW]);
     let named = stems.flat_map(|(stem, ids)| {
+        // A type may have no function of a kind.
         let pairs = ENDS.iter().zip(ids).filter(|(_, id)| **id > 0);
         pairs.map(move |(end, id)| (format!("{stem}{end}"), *id))
     });
-    // A type may have no function of a kind.
-    let named = named.filter(|(_, id)| *id > 0);
     named.chain(SUBSCRIPTS.map(|(name, id)| (name.to_owned(), id)))
 }
 

@@ -233,8 +233,8 @@ impl<S: Shards> Coordinator<S> {
         writes: &[Write],
     ) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
         if self.registers_schemas(schemas) {
-            // One schema change at a time: two of them would wait for each other's votes. The lock
-            // is held only during a commit, so the wait is short.
+            // One schema change at a time: two of them would wait for each other's votes. This lock
+            // is the first that a commit takes, and is held to its end.
             self.read(&KeyRange::point(Key::default()), Lock::Exclusive, false, 1).await?;
         }
         let mut asked_all = false;
@@ -326,8 +326,8 @@ impl<S: Shards> Coordinator<S> {
         changes
     }
 
-    /// Returns the timestamp of a schema change in this many shards, the farthest of which answers
-    /// within `farthest_ns`: late enough that all of them have registered the change and know its
+    /// Returns the timestamp of a schema change in this many shards, all of which answer within
+    /// `farthest_ns`: late enough that all of them have registered the change and know its
     /// outcome, or will soon, and that transactions that have voted before have ended. With one
     /// shard: now.
     fn ahead(&self, shards: usize, farthest_ns: u64) -> Timestamp {

@@ -308,7 +308,8 @@ pub(crate) struct Coordinator<S: Shards> {
     asked_ns: u64,
     /// True if it may commit in one shot where it has no locks.
     pub(super) tries_one_shot: bool,
-    /// The longest time that a shard took to lock a key for a change of schemas.
+    /// The longest time between the request for a lock and the answer, in a change of schemas, in
+    /// nanoseconds: a round trip to the farthest shard, and waits for the locks.
     pub(super) farthest_ns: u64,
     /// The shard of which this node knows that the snapshot has the planned schema versions.
     fits: Option<ShardId>,
