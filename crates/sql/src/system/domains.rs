@@ -1,8 +1,9 @@
 //! The rows about domains.
 
-use super::catalog_tables::{DEFAULT_COLLATION, storage};
+use super::collations::DEFAULT_COLLATION;
 use super::describe::{Description, default_of};
 use super::information_schema::Measures;
+use super::types::storage;
 use super::{OWNER, PG_CATALOG, Rows, SystemContext, Writer, input_functions, type_name};
 use crate::catalog::{ColumnDef, Comments, Part, UserType};
 use crate::domain::Domain;

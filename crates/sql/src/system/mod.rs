@@ -17,31 +17,37 @@
 mod activity;
 mod catalog_tables;
 mod clock;
+mod collations;
 mod dependencies;
 mod describe;
 mod domains;
 mod information_schema;
 mod input_functions;
 mod layout;
+mod operator_classes;
 mod privileges;
 mod procedures;
+mod roles;
 mod sequences;
 mod session;
+mod setting_tables;
 mod shards;
+mod types;
 mod usage;
 mod zones;
 
 pub(crate) use activity::SessionSlot;
 pub use activity::{Backend, ServerInfo, Sessions, TransactionName, Waiting};
 pub(crate) use activity::{blocking, database_id};
-pub(crate) use catalog_tables::{COLLATIONS, type_name, type_named, type_written};
 pub use clock::ClockFact;
 pub(crate) use clock::interval_now;
+pub(crate) use collations::COLLATIONS;
 pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
 pub(crate) use procedures::{procedure_name, procedure_named};
 pub(crate) use session::{OpenCursor, Opened, shows_opened};
 pub use shards::ShardFact;
+pub(crate) use types::{type_name, type_named, type_written};
 
 use crate::advisory;
 use crate::array::Array;
@@ -56,7 +62,7 @@ use crate::sequence;
 use crate::statistics;
 use crate::temporary;
 use crate::types::{Object as Kind, Type};
-use layout::LAYOUTS;
+use layout::layouts;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Lock, Locking, Transaction};
 use std::collections::BTreeMap;
@@ -84,8 +90,7 @@ pub(crate) fn is_role(name: &str) -> bool {
 }
 
 static TABLES: LazyLock<Vec<(&'static str, Arc<Table>)>> = LazyLock::new(|| {
-    LAYOUTS
-        .iter()
+    layouts()
         .map(|(schema, name, id, columns)| {
             let columns = columns.split_whitespace().map(column).collect();
             (*schema, Arc::new(Table::new(*id, name, columns)))
@@ -437,6 +442,6 @@ mod tests {
                 && !is_always_empty("pg_class")
                 && !is_always_empty("city")
         );
-        assert!(LAYOUTS.iter().all(|(_, _, id, _)| is_system(*id)));
+        assert!(layouts().all(|(_, _, id, _)| is_system(*id)));
     }
 }
