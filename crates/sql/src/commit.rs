@@ -1,6 +1,7 @@
 //! The commit of a session's transaction: its checks, what it announces, and its outcome.
 
 use crate::conflict;
+use crate::engine::Engine;
 use crate::error::{SqlError, aborted, restart, state};
 use crate::expr::Facts;
 use crate::replay::MOST_REPLAYS;
@@ -17,12 +18,16 @@ impl Session {
         if implicit { self.commit().await } else { Ok(()) }
     }
 
-    /// Commits the open transaction, replaying it if it is aborted.
+    /// Commits the open transaction, replaying it if it is aborted. It is over when this returns,
+    /// whatever the result.
     pub(crate) async fn commit(&mut self) -> Result<(), SqlError> {
-        if let Err(error) = self.facts.notifications.prepare(&self.engine, self.facts.token).await {
-            self.work = None;
-            return Err(error);
-        }
+        let result = self.try_commit().await;
+        self.work = None;
+        result
+    }
+
+    async fn try_commit(&mut self) -> Result<(), SqlError> {
+        self.facts.notifications.prepare(&self.engine, self.facts.token).await?;
         for _ in 0..MOST_REPLAYS {
             let Some(mut work) = self.work.take() else { return Ok(()) };
             if work.reads_only() {
@@ -41,25 +46,10 @@ impl Session {
                 sent_at.into_iter().for_each(|at| self.learn(at));
                 return Ok(());
             }
-            let Facts { notifications, pid, .. } = &self.facts;
-            let ended = match work.check_deferred(self.facts.zone()).await {
-                Ok(()) => temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await,
-                failed => failed,
-            };
-            let checked = match ended {
-                Ok(()) => self.facts.advisory.check(work.txn.as_mut()).await,
-                failed => failed,
-            };
-            let checked = match checked {
-                Ok(()) => notifications.write(work.txn.as_mut(), &self.engine, *pid).await,
-                failed => failed,
-            };
-            if let Err(error) = checked {
+            if let Err(error) = check_end(&self.engine, &self.facts, &mut work).await {
                 self.work = Some(work);
                 if !error.is_restart() {
-                    let checked = self.stands(Err(error)).await;
-                    self.work = None;
-                    return checked;
+                    return self.stands(Err(error)).await;
                 }
                 self.replay(error).await?;
                 continue;
@@ -105,14 +95,10 @@ impl Session {
                     kept.into_iter().for_each(|range| fresh.txn.keep_range(range));
                     (fresh.journal, fresh.levels) = (journal, levels);
                     self.work = Some(fresh);
-                    if let Err(error) = self.replay(error).await {
-                        self.work = None;
-                        return Err(error);
-                    }
+                    self.replay(error).await?;
                 }
             }
         }
-        self.work = None;
         Err(restart("the transaction lost too many conflicts"))
     }
 
@@ -129,6 +115,14 @@ impl Session {
         self.committing = false;
         Ok(outcome)
     }
+}
+
+/// Makes the checks of a transaction that is about to commit, and writes what it announces.
+async fn check_end(engine: &Engine, facts: &Facts, work: &mut Work) -> Result<(), SqlError> {
+    work.check_deferred(facts.zone()).await?;
+    temporary::end_of_transaction(engine, work, facts).await?;
+    facts.advisory.check(work.txn.as_mut()).await?;
+    facts.notifications.write(work.txn.as_mut(), engine, facts.pid).await
 }
 
 /// Returns the error 40003.

@@ -98,16 +98,12 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         // Copied out first, since a reference to the work must not be held across an await.
         Statement::Commit { .. } => match session.status() {
             Status::Failed => {
-                session.work = None;
-                session.cursors.end(false);
-                session.end_settings(false);
+                session.end_transaction(false);
                 done("ROLLBACK")
             }
             Status::InTransaction => {
                 let result = session.commit().await;
-                session.portals.clear();
-                session.cursors.end(result.is_ok());
-                session.end_settings(result.is_ok());
+                session.end_transaction(result.is_ok());
                 result?;
                 done("COMMIT")
             }
@@ -115,7 +111,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 session
                     .notify(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
                 session.finish_implicit().await?;
-                session.end_settings(true);
+                session.end_transaction(true);
                 done("COMMIT")
             }
         },
@@ -135,10 +131,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 session
                     .notify(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
             }
-            session.work = None;
-            session.portals.clear();
-            session.cursors.end(false);
-            session.end_settings(false);
+            session.end_transaction(false);
             done("ROLLBACK")
         }
         Statement::Savepoint { name } => {
@@ -217,7 +210,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             done("RESET")
         }
         Statement::ShowVariable { variable } => show(session, variable),
-        // Plans are made anew where they no longer fit.
+        // A plan that no longer fits is made again where it is used.
         Statement::Discard { object_type: ast::DiscardObject::PLANS } => done("DISCARD PLANS"),
         Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => {
             session.facts.sequences.clear();

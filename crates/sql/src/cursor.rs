@@ -21,13 +21,14 @@ use crate::session::Session;
 use crate::system::OpenCursor;
 use sqlparser::ast::{self, FetchDirection, Statement};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A cursor of a session.
 struct Cursor {
     columns: Arc<[Column]>,
     /// All rows, and the memory that they take. Those that a cursor that only goes forward has
-    /// passed are empty.
+    /// passed are gone: empty, and without memory.
     rows: Vec<Vec<Datum>>,
     memory: Held,
     /// Its place: 0 before the first row, n on the nth, and one more than there are behind the
@@ -45,11 +46,11 @@ struct Cursor {
     number: usize,
 }
 
-/// The rows that a step passes, if they are kept, and their number.
+/// The rows that a step passes, by their places.
 #[derive(Default)]
 struct Passed {
-    count: usize,
-    rows: Vec<Vec<Datum>>,
+    rows: Range<usize>,
+    goes_back: bool,
 }
 
 /// The rows of a FETCH that its client has not got.
@@ -67,8 +68,8 @@ impl Cursor {
         Place { passed: self.at.min(all), at_end: self.at > all }
     }
 
-    /// Makes a step. `keeps`: returns the rows that it passes.
-    fn go(&mut self, step: Step, keeps: bool) -> Result<Passed, SqlError> {
+    /// Makes a step.
+    fn step(&mut self, step: Step) -> Result<Passed, SqlError> {
         let Place { passed, .. } = self.place();
         let goes_back = match step {
             Step::Forward(_) => false,
@@ -78,36 +79,91 @@ impl Cursor {
         if goes_back && self.forward_only {
             return Err(only_forward());
         }
-        match step {
+        let rows = match step {
             Step::Rewind => {
                 self.at = 0;
-                Ok(Passed::default())
+                0..0
             }
-            Step::Forward(0) | Step::Backward(0) => Ok(Passed::default()),
+            Step::Forward(0) | Step::Backward(0) => 0..0,
             Step::Forward(wanted) => {
                 let all = self.rows.len();
                 let end = all.min(passed.saturating_add(wanted));
                 self.at = if end - passed < wanted { all + 1 } else { end };
-                let mut rows = Vec::new();
-                if self.forward_only {
-                    let gone = self.rows[passed..end].iter_mut().map(std::mem::take);
-                    rows.extend(gone);
-                    self.memory.free(rows.iter().map(|row| weight(row)).sum());
-                } else if keeps {
-                    rows.extend_from_slice(&self.rows[passed..end]);
-                }
-                rows.truncate(if keeps { usize::MAX } else { 0 });
-                Ok(Passed { count: end - passed, rows })
+                passed..end
             }
             Step::Backward(wanted) => {
                 let before = self.at.saturating_sub(1);
                 let start = before.saturating_sub(wanted);
                 self.at = if before - start < wanted { 0 } else { start + 1 };
-                let rows = &self.rows[start..before];
-                let kept = if keeps { rows.iter().rev().cloned().collect() } else { Vec::new() };
-                Ok(Passed { count: rows.len(), rows: kept })
+                start..before
             }
+        };
+        Ok(Passed { rows, goes_back })
+    }
+
+    /// Makes a movement. Returns the rows that it passes last.
+    fn go(&mut self, movement: Movement) -> Result<Passed, SqlError> {
+        let mut passed = Passed::default();
+        for step in movement.steps(self.place()) {
+            passed = self.step(step)?;
         }
+        Ok(passed)
+    }
+
+    /// Returns the rows that FETCH returns for a movement, and their number. Stays where it is if
+    /// that fails.
+    fn fetch(
+        &mut self,
+        movement: Movement,
+        memory: &mut Held,
+    ) -> Result<(usize, Vec<Vec<Datum>>), SqlError> {
+        let (at, before) = (self.at, self.place().passed);
+        let fetched = self.go(movement).and_then(|Passed { rows, goes_back }| {
+            let count = rows.len();
+            if self.forward_only {
+                let mut gone = self.forget(before);
+                let rows = gone.split_off(gone.len() - count);
+                // They were the cursor's until now.
+                memory.retake(rows.iter().map(|row| weight(row)).sum());
+                return Ok((count, rows));
+            }
+            let rows = &self.rows[rows];
+            memory.add(rows.iter().map(|row| weight(row)).sum())?;
+            Ok((
+                count,
+                match goes_back {
+                    true => rows.iter().rev().cloned().collect(),
+                    false => rows.to_vec(),
+                },
+            ))
+        });
+        if fetched.is_err() {
+            self.at = at;
+        }
+        fetched
+    }
+
+    /// Makes a movement, and returns the number of rows that MOVE tells. Stays where it is if that
+    /// fails.
+    fn pass(&mut self, movement: Movement) -> Result<usize, SqlError> {
+        let (at, place) = (self.at, self.place());
+        if movement.stays() {
+            return Ok(usize::from(place.is_on_row()));
+        }
+        let passed = self.go(movement).inspect_err(|_| self.at = at)?;
+        if self.forward_only {
+            self.forget(place.passed);
+        }
+        Ok(passed.rows.len())
+    }
+
+    /// Takes the rows away that it has passed since a place, for a cursor that only goes forward.
+    fn forget(&mut self, since: usize) -> Vec<Vec<Datum>> {
+        let passed = self.place().passed;
+        let gone: Vec<_> = self.rows[since..passed].iter_mut().map(std::mem::take).collect();
+        self.memory.free(gone.iter().map(|row| weight(row)).sum());
+        self.memory.trim();
+        gone
     }
 }
 
@@ -223,10 +279,7 @@ impl Session {
             let what = "DECLARE WITH HOLD among statements that are one implicit transaction";
             return Err(SqlError::unsupported(what));
         }
-        if self.cursors.open.contains_key(&name) || self.portals.contains_key(&name) {
-            let message = format!("cursor \"{name}\" already exists");
-            return Err(SqlError::new(state::DUPLICATE_CURSOR, message));
-        }
+        self.refuse_cursor(&name)?;
         let mut parsed = Parsed::clone(&compiled.source);
         parsed.statement = Statement::Query(Box::new(query.clone()));
         let types = compiled.params.iter().map(|ty| Some(*ty)).collect();
@@ -256,6 +309,15 @@ impl Session {
             Cursor { columns, rows, at: 0, memory, forward_only, with_hold, stays, text, number };
         self.cursors.open.insert(name, cursor);
         Ok(Response::Complete("DECLARE CURSOR".into()))
+    }
+
+    /// Fails with 42P03 if there is a cursor or a portal of a name.
+    pub(crate) fn refuse_cursor(&self, name: &str) -> Result<(), SqlError> {
+        if self.cursors.open.contains_key(name) || self.portals.contains_key(name) {
+            let message = format!("cursor \"{name}\" already exists");
+            return Err(SqlError::new(state::DUPLICATE_CURSOR, message));
+        }
+        Ok(())
     }
 
     /// Runs FETCH, or continues it behind the rows that it has returned: at most `max` rows. MOVE
@@ -300,18 +362,11 @@ impl Session {
             return moved;
         };
         let columns = cursor.columns.clone();
-        let mut passed = Passed::default();
-        let place = cursor.place();
-        if moves && movement.stays() {
-            passed.count = usize::from(place.is_on_row());
-        } else {
-            let steps = movement.steps(place);
-            for (at, step) in steps.iter().enumerate() {
-                passed = cursor.go(*step, !moves && at + 1 == steps.len())?;
-            }
-        }
-        memory.add(passed.rows.iter().map(|row| weight(row)).sum())?;
-        Ok(Fetched { columns, count: passed.count, rows: passed.rows.into_iter(), _memory: memory })
+        let (count, rows) = match moves {
+            true => (cursor.pass(movement)?, Vec::new()),
+            false => cursor.fetch(movement, &mut memory)?,
+        };
+        Ok(Fetched { columns, count, rows: rows.into_iter(), _memory: memory })
     }
 
     /// Moves the portal of a Bind, which only goes forward: its query runs on.
@@ -322,9 +377,9 @@ impl Session {
         moves: bool,
         mut memory: Held,
     ) -> Result<Fetched, SqlError> {
-        let Some(columns) = portal.columns().filter(|_| portal.is_query()) else {
+        if !portal.is_query() {
             return Err(SqlError::unsupported("FETCH of a portal that is no query"));
-        };
+        }
         let place = portal.place();
         let (mut count, mut rows) = (0, Vec::new());
         if moves && movement.stays() {
@@ -355,6 +410,8 @@ impl Session {
                 }
             }
         }
+        // Those of the plan that has run: the query may have been planned again.
+        let columns = portal.columns().unwrap_or_else(|| Arc::from([]));
         Ok(Fetched { columns, count, rows: rows.into_iter(), _memory: memory })
     }
 
@@ -375,5 +432,67 @@ impl Session {
             _ if compiled.source.copy_to.is_some() => None,
             _ => compiled.columns.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::QueryMemory;
+
+    fn cursor(memory: &Arc<QueryMemory>, forward_only: bool) -> Cursor {
+        let rows: Vec<_> = (0..4).map(|n| vec![Datum::text("x".repeat(1 << 18 | n))]).collect();
+        let mut held = Held::none(memory);
+        held.add(rows.iter().map(|row| weight(row)).sum()).expect("there is room");
+        Cursor {
+            columns: Arc::from([]),
+            rows,
+            memory: held,
+            at: 0,
+            forward_only,
+            with_hold: false,
+            stays: false,
+            text: Arc::from(""),
+            number: 0,
+        }
+    }
+
+    fn fetch(
+        cursor: &mut Cursor,
+        movement: Movement,
+        memory: &Arc<QueryMemory>,
+    ) -> Result<Vec<usize>, SqlError> {
+        let (count, rows) = cursor.fetch(movement, &mut Held::none(memory))?;
+        assert_eq!(count, rows.len());
+        let length = |row: &Vec<Datum>| match &row[..] {
+            [Datum::Text(text)] => text.len() & 3,
+            _ => usize::MAX,
+        };
+        Ok(rows.iter().map(length).collect())
+    }
+
+    #[test]
+    fn a_fetch_for_which_there_is_no_memory_leaves_the_cursor_where_it_is() {
+        let memory = Arc::new(QueryMemory::of((1 << 20) + (1 << 19)));
+        let mut cursor = cursor(&memory, false);
+        assert_eq!(fetch(&mut cursor, Movement::By(1), &memory).expect("a row"), [0]);
+        let error = fetch(&mut cursor, Movement::By(3), &memory).expect_err("no room for three");
+        assert_eq!((error.sqlstate, cursor.at), (state::OUT_OF_MEMORY, 1));
+        assert_eq!(fetch(&mut cursor, Movement::By(1), &memory).expect("a row"), [1]);
+        assert_eq!(fetch(&mut cursor, Movement::By(-1), &memory).expect("a row"), [0]);
+    }
+
+    #[test]
+    fn rows_that_a_cursor_without_scroll_has_passed_take_no_memory() {
+        let memory = Arc::new(QueryMemory::of((1 << 20) + (1 << 19)));
+        let mut cursor = cursor(&memory, true);
+        assert_eq!(cursor.pass(Movement::By(1)).expect("it moves"), 1);
+        // Over one, to another.
+        assert_eq!(fetch(&mut cursor, Movement::Relative(2), &memory).expect("a row"), [2]);
+        assert!(memory.held_bytes() < 1 << 19, "{}", memory.held_bytes());
+        assert!(fetch(&mut cursor, Movement::To(-1), &memory).is_err());
+        assert_eq!(cursor.at, 3);
+        assert_eq!(fetch(&mut cursor, Movement::By(5), &memory).expect("a row"), [3]);
+        assert!(cursor.place().at_end);
     }
 }

@@ -282,9 +282,13 @@ impl Session {
         self.slot.calls_itself(self.facts.settings.get("application_name").unwrap_or_default());
     }
 
-    /// Ends the changes of settings with their transaction: undoes SET LOCAL, and if it did not
-    /// commit, SET. The transaction's advisory locks end, too, and what it has not announced.
-    pub(crate) fn end_settings(&mut self, committed: bool) {
+    /// Ends the transaction, and what ends with it: portals, cursors (those WITH HOLD stay if it
+    /// has committed), its advisory locks, what it has not announced, SET LOCAL, and if it has not
+    /// committed, SET.
+    pub(crate) fn end_transaction(&mut self, committed: bool) {
+        self.work = None;
+        self.portals.clear();
+        self.cursors.end(committed);
         self.facts.advisory.roll_back(0);
         self.facts.made.end_transaction();
         self.facts.notifications.end_transaction();
@@ -354,8 +358,9 @@ impl Session {
         }
         let response = stack::run_if_deep(self.levels, || self.next_inner()).await;
         if response.is_none() {
-            if self.status() == Status::Idle {
-                self.end_settings(true);
+            // COPY goes on until its data have ended.
+            if self.work.is_none() {
+                self.end_transaction(true);
             }
             self.settle().await;
             self.slot.rests(self.status());
@@ -620,6 +625,13 @@ impl Session {
             return Err(SqlError::new(state::PROTOCOL_VIOLATION, message));
         }
         let bound = Portal::of_statement(statement, prepared.compiled.clone(), params.into());
+        // Only the unnamed one is replaced.
+        if !portal.is_empty()
+            && let Err(error) = self.refuse_cursor(portal)
+        {
+            self.fail();
+            return Err(error);
+        }
         self.portals.insert(portal.into(), bound);
         Ok(())
     }
@@ -741,10 +753,9 @@ impl Session {
             self.settle().await;
             return Ok(());
         }
-        self.portals.clear();
         let deep = self.replayed_levels();
         let finished = stack::run_if_deep(deep, || self.finish_implicit()).await;
-        self.end_settings(finished.is_ok());
+        self.end_transaction(finished.is_ok());
         self.settle().await;
         finished.map_err(SqlError::unplaced)
     }
@@ -779,11 +790,7 @@ impl Session {
         self.copying = None;
         match &mut self.work {
             Some(work) if work.explicit => work.fail(&self.facts.advisory),
-            _ => {
-                self.work = None;
-                self.cursors.end(false);
-                self.end_settings(false);
-            }
+            _ => self.end_transaction(false),
         }
     }
 

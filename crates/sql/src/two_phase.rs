@@ -55,10 +55,7 @@ pub(crate) fn refuse(session: &mut Session, statement: &TwoPhase) -> Result<(), 
                 return Ok(());
             }
             // The block is over, whatever the error.
-            session.work = None;
-            session.portals.clear();
-            session.cursors.end(false);
-            session.end_settings(false);
+            session.end_transaction(false);
             if identifier.len() >= IDENTIFIER_BYTES {
                 let message = format!("transaction identifier \"{identifier}\" is too long");
                 return Err(SqlError::new(state::INVALID_PARAMETER, message));

@@ -272,3 +272,39 @@ async fn a_copy_that_fails_leaves_nothing_and_the_connection_goes_on() {
     let answer = say(&mut raw, extended.concat()).await;
     assert_eq!(tags(&answer), "12GCZ");
 }
+
+#[tokio::test]
+async fn a_name_of_a_portal_is_taken_until_its_transaction_ends() {
+    let server = start().await;
+    let mut raw = session_with_numbers(&server).await;
+    let answer = say(&mut raw, [parse("s", "SELECT id FROM n ORDER BY id"), sync()].concat()).await;
+    assert_eq!(tags(&answer), "1Z");
+    let begun = || [bind("p", "s", &[]), execute("p", 1)].concat();
+    let again = || [bind("p", "s", &[]), sync()].concat();
+    let go_on = || [execute("p", 1), sync()].concat();
+    // The block fails by a second Bind, and ends by COMMIT.
+    ok(&mut raw, "BEGIN").await;
+    assert_eq!(tags(&say(&mut raw, [begun(), sync()].concat()).await), "2DsZ");
+    let answer = say(&mut raw, again()).await;
+    assert_eq!((codes(&answer), status(&answer)), (vec!["42P03".to_owned()], b'E'));
+    assert_eq!(answer[0].field(b'M').as_deref(), Some("cursor \"p\" already exists"));
+    assert_eq!(tags(&say(&mut raw, query("COMMIT")).await), "CZ");
+    assert_eq!(codes(&say(&mut raw, go_on()).await), ["34000"]);
+    // It ends by ROLLBACK, by COMMIT, and by Sync if it is implicit.
+    for end in ["ROLLBACK", "COMMIT"] {
+        ok(&mut raw, "BEGIN").await;
+        assert_eq!(tags(&say(&mut raw, [begun(), sync()].concat()).await), "2DsZ");
+        ok(&mut raw, end).await;
+        assert_eq!(codes(&say(&mut raw, go_on()).await), ["34000"], "{end}");
+    }
+    assert_eq!(codes(&say(&mut raw, [begun(), again()].concat()).await), ["42P03"]);
+    for _ in 0..2 {
+        assert_eq!(tags(&say(&mut raw, [begun(), sync()].concat()).await), "2DsZ");
+    }
+    // Cursors and portals share their names; the unnamed portal is replaced.
+    ok(&mut raw, "BEGIN").await;
+    let twice = [bind("", "s", &[]), bind("", "s", &[]), execute("", 0), sync()].concat();
+    assert_eq!(tags(&say(&mut raw, twice).await), "22DDDDDCZ");
+    ok(&mut raw, "DECLARE p CURSOR FOR SELECT 1").await;
+    assert_eq!(codes(&say(&mut raw, again()).await), ["42P03"]);
+}

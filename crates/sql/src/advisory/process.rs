@@ -235,8 +235,8 @@ impl Process {
         state.renews(now).is_some() || !state.ended.is_empty()
     }
 
-    /// Renews the lease for the sessions that hold locks, now and then sweeps, and releases locks of
-    /// ended sessions: many of them do not keep the sweep from its turn.
+    /// Renews the lease for the sessions that hold locks, now and then sweeps, and releases locks
+    /// of ended sessions: many of them do not keep the sweep from its turn.
     pub(crate) async fn keep(&self, engine: &Engine, now: Duration) -> Result<(), SqlError> {
         let due = self.state().renews(now);
         let renewed = match due {
