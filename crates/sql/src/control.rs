@@ -18,7 +18,7 @@ use crate::split;
 use crate::system::{self, ServerInfo};
 use crate::two_phase;
 use crate::types::Type;
-use crate::work::{Marks, Work};
+use crate::work::{Marks, Step, Work};
 use meridian_clock::{Timestamp, duration};
 use meridian_txn::{IsolationLevel, Mode, SnapshotAge};
 use sqlparser::ast::{
@@ -303,9 +303,15 @@ async fn choose_snapshot_again(session: &mut Session) -> Result<(), SqlError> {
 
 /// Begins an open transaction block again, which has run nothing.
 async fn begin_again(session: &mut Session, mode: Mode) -> Result<(), SqlError> {
-    let work = session.begin_work(mode, None, true).await?;
+    let mut work = session.begin_work(mode, None, true).await?;
     session.slot.begins(work.txn.age());
+    if let Some(mut old) = session.work.take() {
+        old.journal.retain(|step| matches!(step, Step::Deferral(_)));
+        (work.deferral, work.journal) = (old.deferral, old.journal);
+    }
     session.work = Some(work);
+    let announced = session.facts.notifications.take_pending();
+    announced.into_iter().for_each(|action| session.announce(action));
     Ok(())
 }
 
@@ -394,34 +400,32 @@ async fn apply(session: &mut Session, set: &Set, deferrable: Option<bool>) -> Re
                 }
                 return Ok(());
             }
-            let known = session
-                .work
-                .as_ref()
-                .map(|work| (work.explicit, work.reads_only(), work.is_untouched()));
-            let Some((explicit, before, untouched)) = known.filter(|(explicit, ..)| *explicit)
-            else {
+            let Some(work) = session.work.as_ref().filter(|work| work.explicit) else {
                 let message = "SET TRANSACTION can only be used in transaction blocks";
                 session.notices.push_back(warning(state::NO_TRANSACTION, message));
                 return Ok(());
             };
+            let (before, is_untouched) = (work.reads_only(), work.is_untouched());
+            let (ran, has_savepoint) = (work.ran, work.savepoints.newest().is_some());
             if let Some(level) = level {
                 session.choose_isolation(level.name())?;
             }
             let now = reads_only(modes, before);
-            if now != before && explicit {
-                if !untouched {
+            if now != before {
+                if !is_untouched {
                     let message = "transaction read-write mode must be set before any query";
                     return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
                 }
                 let mode = if now { session.reading(None).await? } else { Mode::ReadWrite };
                 begin_again(session, mode).await?;
             }
+            let begun = |rest| {
+                let message = format!("SET TRANSACTION [NOT] DEFERRABLE {rest}");
+                Err(SqlError::new(state::ACTIVE_TRANSACTION, message))
+            };
             match deferrable {
-                Some(_) if !untouched => {
-                    let message =
-                        "SET TRANSACTION [NOT] DEFERRABLE must be called before any query";
-                    Err(SqlError::new(state::ACTIVE_TRANSACTION, message))
-                }
+                Some(_) if has_savepoint => begun("cannot be called within a subtransaction"),
+                Some(_) if ran => begun("must be called before any query"),
                 Some(on) => defer(session, on),
                 None => Ok(()),
             }

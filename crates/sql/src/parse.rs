@@ -811,6 +811,30 @@ pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
     Ok(expr)
 }
 
+impl Parsed {
+    /// True if a statement counts as a query of its transaction: PostgreSQL takes a snapshot for
+    /// it.
+    pub(crate) fn takes_snapshot(&self) -> bool {
+        self.constraints.is_none()
+            && !matches!(
+                self.statement,
+                Statement::StartTransaction { .. }
+                    | Statement::Commit { .. }
+                    | Statement::Rollback { .. }
+                    | Statement::Savepoint { .. }
+                    | Statement::ReleaseSavepoint { .. }
+                    | Statement::Set(_)
+                    | Statement::Reset(_)
+                    | Statement::ShowVariable { .. }
+                    | Statement::Lock(_)
+                    | Statement::Fetch { .. }
+                    | Statement::LISTEN { .. }
+                    | Statement::UNLISTEN { .. }
+                    | Statement::NOTIFY { .. }
+            )
+    }
+}
+
 /// True if a statement runs even in a failed transaction.
 pub(crate) fn ends_transaction(statement: &Statement) -> bool {
     matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })

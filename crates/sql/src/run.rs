@@ -100,6 +100,9 @@ impl Session {
         let Some(compiled) = self.planned_in_path(portal).await? else {
             return Ok(Response::Empty);
         };
+        if let Some(work) = self.work.as_mut() {
+            work.ran |= compiled.source.takes_snapshot();
+        }
         if let Statement::Declare { .. } = &compiled.source.statement {
             return self.declare(&compiled, portal.params.clone()).await;
         }

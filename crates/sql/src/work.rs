@@ -114,7 +114,7 @@ pub(crate) struct Work {
     pub(crate) exact: bool,
     /// True if a result has reached the client that a replay could not reproduce.
     pub(crate) settled: bool,
-    /// True once a query has run in it.
+    /// True once a query has begun in it, or another statement with a snapshot.
     pub(crate) ran: bool,
     /// The declared reads of a transaction with a single statement.
     pub(crate) scope: Scope,
@@ -347,7 +347,8 @@ impl Work {
 
     /// True if nothing has run in it, so that another one can take its place.
     pub(crate) fn is_untouched(&self) -> bool {
-        !self.ran && !self.settled && self.journal.is_empty()
+        let waits = |step: &Step| matches!(step, Step::Announced(_) | Step::Deferral(_));
+        !self.ran && !self.settled && self.journal.iter().all(waits)
     }
 
     /// Records a statement for a replay.
