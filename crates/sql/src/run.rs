@@ -391,17 +391,17 @@ impl Session {
         result
     }
 
-    /// Looks up the name of the schema that an error is about, as the transaction sees it. Leaves
-    /// it out if that fails.
+    /// Looks up the name of the schema that an error is about, as the transaction sees it, and
+    /// without a lock unless that has changed the catalog. Leaves it out if that fails.
     pub(crate) async fn name_schema(&mut self, error: &mut SqlError) {
         let Some(fields) = &mut error.fields else { return };
         let Some(id) = fields.schema_id.take() else { return };
         let cache = &self.engine.cache;
         let found = match &mut self.work {
-            Some(work) => {
+            Some(work) if !work.clean => {
                 catalog::object_by_id(work.txn.as_mut(), cache, id, false, Lock::Shared).await
             }
-            None => {
+            _ => {
                 let how = Begin::new(Mode::ReadOnly(ReadAt::Now));
                 let Ok(mut look) = self.engine.database().begin(how).await else { return };
                 catalog::object_by_id(look.as_mut(), cache, id, false, Lock::Shared).await
