@@ -109,7 +109,7 @@ pub(crate) async fn call(
     if let Effect::Sequence(how) = effect {
         return sequence::call(how, args, txn, facts).await;
     }
-    let again = facts.made.again(effect, args);
+    let again = facts.made.again(effect, args)?;
     if again.is_none() {
         facts.made.account(facts)?;
     }

@@ -1,8 +1,9 @@
 //! The calls of a statement whose effects outlast its transaction. A replay of the statement makes
-//! none of them again: each returns its first value.
+//! none of them again: each returns its first value. One that comes to other calls fails, since
+//! those that were made cannot be undone.
 
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, restart};
 use crate::expr::Facts;
 use crate::function::Effect;
 use crate::memory;
@@ -24,6 +25,9 @@ pub(crate) type Calls = VecDeque<Call>;
 /// few, and need none.
 const ACCOUNTED: usize = 1024;
 
+/// The reason of a restart after a run that came to other calls.
+const OTHER_CALLS: &str = "a replay of a statement would have called other functions";
+
 /// The calls that the session's running statement has made.
 #[derive(Default)]
 pub(crate) struct Made {
@@ -43,6 +47,8 @@ struct State {
     done: Calls,
     /// The calls that an earlier run has made, and this one has not come to.
     again: Calls,
+    /// True if this run has come to another call than the earlier one.
+    is_other: bool,
 }
 
 impl Made {
@@ -56,17 +62,34 @@ impl Made {
 
     /// Begins a statement, an earlier run of which has made some calls.
     pub(crate) fn begin_statement(&self, again: Calls) {
-        *self.state() = State { done: Calls::new(), again };
+        *self.state() = State { again, ..State::default() };
     }
 
-    /// Returns the value that an earlier run has for the next call, unless this run has taken
-    /// another way.
-    pub(crate) fn again(&self, effect: Effect, args: &[Datum]) -> Option<Datum> {
+    /// Returns the value that an earlier run has for the next call; `None` if it has not come so
+    /// far. Fails with 40001 if it has made another call.
+    pub(crate) fn again(&self, effect: Effect, args: &[Datum]) -> Result<Option<Datum>, SqlError> {
         let mut state = self.state();
-        if !state.again.front().is_some_and(|call| call.effect == effect && call.args == args) {
-            state.again.clear();
+        let Some(call) = state.again.pop_front() else { return Ok(None) };
+        if call.effect == effect && call.args == args {
+            return Ok(Some(call.value));
         }
-        state.again.pop_front().map(|call| call.value)
+        state.again.push_front(call);
+        state.is_other = true;
+        Err(restart(OTHER_CALLS))
+    }
+
+    /// Fails with 40001 if the statement, which has ended, has not come to all calls that an
+    /// earlier run has made.
+    pub(crate) fn check_all_made(&self) -> Result<(), SqlError> {
+        let mut state = self.state();
+        state.is_other |= !state.again.is_empty();
+        if state.is_other { Err(restart(OTHER_CALLS)) } else { Ok(()) }
+    }
+
+    /// Takes whether the statement has failed since it came to other calls than an earlier run:
+    /// another attempt would do so, too.
+    pub(crate) fn take_is_other(&self) -> bool {
+        std::mem::take(&mut self.state().is_other)
     }
 
     /// Reserves memory for another call of the transaction. Fails with 53200 if queries have none.
@@ -98,7 +121,7 @@ impl Made {
     /// Returns the calls of the statement that failed, and those that it had not come to, for its
     /// next attempt.
     pub(crate) fn take_rest(&self) -> Calls {
-        let State { mut done, again } = std::mem::take(&mut *self.state());
+        let State { mut done, again, .. } = std::mem::take(&mut *self.state());
         done.extend(again);
         done
     }
@@ -111,20 +134,41 @@ mod tests {
 
     const SLEEP: Effect = Effect::Sleep(Sleep::Seconds);
 
-    #[test]
-    fn a_call_has_its_first_value_until_a_run_takes_another_way() {
+    fn made(args: &[i32]) -> Made {
         let made = Made::default();
-        for (arg, value) in [(1, 10), (2, 20), (3, 30)] {
-            made.note(SLEEP, &[Datum::Int4(arg)], Datum::Int4(value));
-        }
+        args.iter().for_each(|arg| made.note(SLEEP, &[Datum::Int4(*arg)], Datum::Int4(10 * arg)));
+        made
+    }
+
+    fn again(made: &Made, arg: i32) -> Result<Option<Datum>, SqlError> {
+        made.again(SLEEP, &[Datum::Int4(arg)])
+    }
+
+    #[test]
+    fn a_call_has_its_first_value() {
+        let made = made(&[1, 2, 3]);
         made.begin_statement(made.take_done());
-        assert_eq!(made.again(SLEEP, &[Datum::Int4(1)]), Some(Datum::Int4(10)));
+        assert_eq!(again(&made, 1), Ok(Some(Datum::Int4(10))));
         made.note(SLEEP, &[Datum::Int4(1)], Datum::Int4(10));
         // It fails here: the next attempt returns all three.
         made.begin_statement(made.take_rest());
-        assert_eq!(made.again(SLEEP, &[Datum::Int4(1)]), Some(Datum::Int4(10)));
-        assert_eq!(made.again(SLEEP, &[Datum::Int4(2)]), Some(Datum::Int4(20)));
-        assert_eq!(made.again(SLEEP, &[Datum::Int4(7)]), None);
-        assert_eq!(made.again(SLEEP, &[Datum::Int4(3)]), None);
+        for arg in 1..=3 {
+            assert_eq!(again(&made, arg), Ok(Some(Datum::Int4(10 * arg))));
+        }
+        assert_eq!(again(&made, 4), Ok(None));
+        assert_eq!(made.check_all_made(), Ok(()));
+    }
+
+    #[test]
+    fn a_run_that_comes_to_other_calls_fails() {
+        let made = made(&[1, 2]);
+        made.begin_statement(made.take_done());
+        assert_eq!(again(&made, 1), Ok(Some(Datum::Int4(10))));
+        assert!(!made.take_is_other());
+        assert_eq!(again(&made, 7), Err(restart(OTHER_CALLS)));
+        assert!(made.take_is_other() && !made.take_is_other());
+        made.begin_statement(made.take_rest());
+        // Fewer are other ones, too.
+        assert_eq!(made.check_all_made(), Err(restart(OTHER_CALLS)));
     }
 }

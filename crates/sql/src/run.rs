@@ -174,12 +174,21 @@ impl Session {
             if let Some(work) = &mut self.work {
                 work.notices.clear();
             }
-            let attempt = self.attempt(portal, max, &mut effected).await;
+            let mut attempt = self.attempt(portal, max, &mut effected).await;
+            if !goes_on && attempt.as_ref().is_ok_and(|chunk| chunk.done) {
+                let all_made = self.facts.made.check_all_made();
+                attempt = attempt.and_then(|chunk| all_made.map(|()| chunk));
+            }
+            let is_final = self.facts.made.take_is_other();
             if attempt.is_err() {
-                effected = Effected::of_failed(&self.facts);
+                // An attempt that did not come to run has not taken the effects of the one before.
+                if effected.is_empty() {
+                    effected = Effected::of_failed(&self.facts);
+                }
                 self.facts.notifications.roll_back(announced);
             }
             match attempt {
+                Err(error) if is_final => return Err(error),
                 Err(error)
                     if !goes_on
                         && error.is_restart()

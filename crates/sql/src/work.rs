@@ -35,6 +35,10 @@ pub(crate) struct Effected {
 }
 
 impl Effected {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drawn.is_empty() && self.calls.is_empty()
+    }
+
     /// Returns what the statement that ran last has done.
     pub(crate) fn of_last(facts: &Facts) -> Effected {
         Effected { drawn: facts.sequences.take_drawn(), calls: facts.made.take_done() }
