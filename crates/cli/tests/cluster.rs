@@ -562,3 +562,65 @@ fn a_bank_keeps_its_sum_through_kills() {
         assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
     }
 }
+
+/// A session that listens, on a connection of its own.
+struct Listener {
+    heard: std::sync::mpsc::Receiver<String>,
+    _client: tokio_postgres::Client,
+}
+
+impl Listener {
+    async fn on(node: &Started) -> Listener {
+        let (client, mut connection) =
+            tokio_postgres::connect(&node.url, tokio_postgres::NoTls).await.expect("connects");
+        let (sender, heard) = std::sync::mpsc::channel();
+        tokio::spawn(async move {
+            let next = |context: &mut std::task::Context<'_>| connection.poll_message(context);
+            let mut next = next;
+            while let Some(Ok(message)) = std::future::poll_fn(&mut next).await {
+                if let tokio_postgres::AsyncMessage::Notification(it) = message {
+                    let _ = sender.send(it.payload().to_owned());
+                }
+            }
+        });
+        client.batch_execute("listen a").await.expect("listens");
+        Listener { heard, _client: client }
+    }
+
+    /// Returns the next payloads.
+    fn next(&self, count: usize) -> Vec<String> {
+        let patience = Duration::from_secs(30);
+        (0..count).map(|_| self.heard.recv_timeout(patience).expect("it is told")).collect()
+    }
+}
+
+/// Sessions of all nodes receive what sessions of any node notify, in one order, also when a node
+/// dies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notifications_reach_the_sessions_of_all_nodes() {
+    let mut cluster = Cluster::start();
+    let notify = |node: &Started, payload: &str| {
+        sql(node, &format!("begin; notify a, '{payload} 1'; notify a, '{payload} 2'; commit"));
+    };
+    notify(cluster.node(0), "before");
+    let dying = Listener::on(cluster.node(0)).await;
+    let listeners = [Listener::on(cluster.node(1)).await, Listener::on(cluster.node(2)).await];
+    for at in 0..3 {
+        notify(cluster.node(at), &format!("node {at}"));
+    }
+    let expected: Vec<String> =
+        (0..3).flat_map(|at| [format!("node {at} 1"), format!("node {at} 2")]).collect();
+    for listener in listeners.iter().chain([&dying]) {
+        assert_eq!(listener.next(6), expected);
+    }
+    notify(cluster.node(0), "last");
+    cluster.kill(0);
+    notify(cluster.node(1), "after");
+    for listener in &listeners {
+        assert_eq!(listener.next(4), ["last 1", "last 2", "after 1", "after 2"]);
+    }
+    cluster.restart(0);
+    let back = Listener::on(cluster.node(0)).await;
+    notify(cluster.node(2), "again");
+    assert_eq!(back.next(2), ["again 1", "again 2"], "and nothing older");
+}

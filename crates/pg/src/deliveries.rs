@@ -2,7 +2,7 @@
 //! sessions listen.
 
 use meridian_sql::{Delivery, Engine};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -20,7 +20,7 @@ pub(crate) struct Deliveries(Mutex<JoinSet<()>>);
 
 impl Deliveries {
     /// Begins a task for a database, if sessions listen there and none reads for them.
-    pub(crate) fn begin(&self, engine: &Arc<Engine>) {
+    pub(crate) fn begin(&self, engine: &Engine) {
         if let Some(delivery) = Delivery::begin(engine) {
             let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             while tasks.try_join_next().is_some() {}

@@ -661,13 +661,17 @@ impl Wire {
     }
 
     /// Reads what the session itself has notified, so that its client gets it before ReadyForQuery.
+    /// Ends the connection if notifications were lost.
     async fn read_notifications(&mut self, link: &mut Link) -> Result<(), Stop> {
         if self.session.has_notified() {
             let read = timeout(OWN_NOTIFICATIONS, self.session.read_notifications());
             // The delivery reads what is not read in time.
             let _ = run::uninterrupted(link, &self.entry, move || read).await?;
         }
-        Ok(())
+        match self.session.listens() && self.session.status() == Status::Idle {
+            true => self.check_notifications(),
+            false => Ok(()),
+        }
     }
 
     /// Sends the notifications that have arrived. The session is in no transaction.
@@ -721,8 +725,10 @@ impl Wire {
         }
         if status == Status::Idle {
             self.named.clear();
-            self.send_notifications(link);
-            self.state.deliveries.begin(self.session.engine());
+            if self.session.listens() {
+                self.send_notifications(link);
+                self.state.deliveries.begin(self.session.engine());
+            }
         }
         link.answers.ready(status.byte());
         self.entry.running.runs(false);

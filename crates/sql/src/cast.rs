@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct Coercion {
     /// True if it truncates what is too long.
     pub(crate) explicit: bool,
-    /// True if the result depends on the session's zone or on the time.
+    /// True if the result depends on the session's settings or on the time.
     pub(crate) is_stable: bool,
 }
 
@@ -28,7 +28,7 @@ impl Coercion {
     }
 }
 
-/// True if the conversion of a type depends on the session's zone or on the time.
+/// True if the conversion of a type depends on the session's settings or on the time.
 fn is_stable(from: Type, to: Type) -> bool {
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
     let (from, to) = (from.plain(), to.plain());
@@ -36,6 +36,8 @@ fn is_stable(from: Type, to: Type) -> bool {
     let is_time = |ty| is_zoned(ty) || matches!(ty, Type::Date | Type::Time | Type::Timestamp);
     match (from, to) {
         (from, to) if from == to && is_zoned(to) => false,
+        // As in PostgreSQL, whatever the fields are.
+        (from, to) if from.is_row() && to.is_text() || from.is_text() && to.is_row() => true,
         (Type::TimeTz, _) => false,
         (Type::TimestampTz, to) => to.is_text() || is_time(to),
         (from, Type::TimestampTz | Type::TimeTz) => from.is_text() || is_time(from),

@@ -31,20 +31,8 @@ impl Session {
         for _ in 0..MOST_REPLAYS {
             let Some(mut work) = self.work.take() else { return Ok(()) };
             if work.reads_only() {
-                temporary::end_of_transaction(&self.engine, &mut work, &self.facts).await?;
-                let modes = self.facts.guarantees.modes;
-                if modes.len() > 1 && self.facts.settings.consistency() == Consistency::CommitWait {
-                    // What the session has seen must have passed, too.
-                    work.txn.set_consistency(Consistency::CommitWait);
-                    work.txn.commit().await;
-                } else if self.facts.temporary.has_written() {
-                    work.txn.commit().await;
-                }
-                let Facts { notifications, pid, .. } = &self.facts;
-                let sent_at = notifications.send_apart(&self.engine, *pid).await?;
-                notifications.committed();
-                sent_at.into_iter().for_each(|at| self.learn(at));
-                return Ok(());
+                // Apart, so that the state of each commit stays small.
+                return Box::pin(self.commit_reads(work)).await;
             }
             if let Err(error) = check_end(&self.engine, &self.facts, &mut work).await {
                 self.work = Some(work);
@@ -102,6 +90,30 @@ impl Session {
         Err(restart("the transaction lost too many conflicts"))
     }
 
+    /// Commits a read-only transaction, which may have written temporary tables and notified.
+    async fn commit_reads(&mut self, mut work: Work) -> Result<(), SqlError> {
+        end(&self.engine, &self.facts, &mut work).await?;
+        // Before the temporary rows are committed: if it fails, they are as they were.
+        let Facts { notifications, pid, .. } = &self.facts;
+        let sent_at = notifications.send_apart(&self.engine, *pid).await?;
+        let waits = self.facts.guarantees.modes.len() > 1
+            && self.facts.settings.consistency() == Consistency::CommitWait;
+        if waits {
+            // What the session has seen must have passed, too.
+            work.txn.set_consistency(Consistency::CommitWait);
+        }
+        if waits || self.facts.temporary.has_written() {
+            match work.txn.commit().await {
+                Outcome::Committed { .. } => {}
+                Outcome::Aborted { why } => return Err(aborted(why)),
+                Outcome::Unknown => return Err(unknown()),
+            }
+        }
+        self.facts.notifications.committed();
+        sent_at.into_iter().for_each(|at| self.learn(at));
+        Ok(())
+    }
+
     /// Decides a transaction that may write. It is gone when this returns, with every lock that it
     /// still held: its replay may have to wait for transactions that wait for these locks.
     async fn decide(&mut self, mut work: Work) -> Result<Outcome, SqlError> {
@@ -119,10 +131,15 @@ impl Session {
 
 /// Makes the checks of a transaction that is about to commit, and writes what it announces.
 async fn check_end(engine: &Engine, facts: &Facts, work: &mut Work) -> Result<(), SqlError> {
-    work.check_deferred(facts.zone()).await?;
-    temporary::end_of_transaction(engine, work, facts).await?;
+    end(engine, facts, work).await?;
     facts.advisory.check(work.txn.as_mut()).await?;
     facts.notifications.write(work.txn.as_mut(), engine, facts.pid).await
+}
+
+/// Checks what was deferred to the end of a transaction, and does what ON COMMIT says.
+async fn end(engine: &Engine, facts: &Facts, work: &mut Work) -> Result<(), SqlError> {
+    work.check_deferred(facts.zone()).await?;
+    temporary::end_of_transaction(engine, work, facts).await
 }
 
 /// Returns the error 40003.

@@ -8,12 +8,12 @@ use crate::copy;
 use crate::create_as;
 use crate::cursor;
 use crate::dml::{self, Write};
-use crate::domain::Domain;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::explain;
 use crate::expr::{Facts, Scope};
 use crate::limits;
+use crate::materialized::{self, not_materialized};
 use crate::names::{self, Qualified};
 use crate::normalize;
 use crate::parse::Parsed;
@@ -168,10 +168,9 @@ async fn readable(
     {
         return Ok(Readable::Table(table));
     }
-    if let Some(id) = folded.query_id() {
-        let table = catalog::table_by_id(txn, &engine.cache, id, clean, Lock::Shared).await?;
-        let view = table.and_then(|table| table.as_view());
-        let view = view.ok_or_else(|| SqlError::corrupted("a materialized view without query"))?;
+    if let Some(name) = folded.of_filled() {
+        let table = filled(engine, txn, names, clean, &name).await?;
+        let view = table.as_view().ok_or_else(|| not_materialized(&name.name))?;
         return Ok(Readable::View(Arc::new(view)));
     }
     match names.object(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
@@ -190,6 +189,18 @@ async fn readable(
         error = error.hint(format!("Did you mean \"{near}\"?"));
     }
     Err(error.at(name.0.last().and_then(|part| part.as_ident()).and_then(names::position)))
+}
+
+/// Finds the materialized view that the system fills. Fails with 42P01 if it is not there.
+async fn filled(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
+    clean: bool,
+    name: &Qualified,
+) -> Result<Arc<Table>, SqlError> {
+    let found = names.object(txn, &engine.cache, name, clean, Lock::Shared).await?;
+    found.and_then(|object| object.table().cloned()).ok_or_else(|| materialized::missing(name))
 }
 
 /// Begins a read of the catalog in a transaction of its own.
@@ -297,11 +308,9 @@ async fn target(
                 .detail(format!("This operation is not supported for {kind}.")));
         }
     }
-    let found = table(engine, txn, names, clean, name).await?;
-    // Only the system names a target by its id: a materialized view that it fills.
-    let table = match names::relation(name)?.id() {
-        Some(_) => found,
-        None => changeable(found)?,
+    let table = match names::relation(name)?.of_filled() {
+        Some(name) => filled(engine, txn, names, clean, &name).await?,
+        None => changeable(table(engine, txn, names, clean, name).await?)?,
     };
     if tables.iter().all(|known| known.id != table.id) {
         tables.push(table.planned());
@@ -388,6 +397,27 @@ pub(crate) fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     Ok(table)
 }
 
+/// Returns the newest versions of the types of parameters; of one that was dropped, its last.
+async fn newest_types(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    declared: Arc<[Option<Type>]>,
+) -> Result<Arc<[Option<Type>]>, SqlError> {
+    let mut types = Vec::new();
+    declared.iter().flatten().for_each(|ty| ty.each_user_type(&mut types));
+    if types.is_empty() {
+        return Ok(declared);
+    }
+    let mut newest = Vec::with_capacity(types.len());
+    for ty in types {
+        let id = ty.id();
+        newest.extend(catalog::type_of_id(txn, &engine.cache, id, clean, Lock::Shared).await?);
+    }
+    let renewed = |ty: Type| newest.iter().fold(ty, |ty, new| ty.with_version(*new));
+    Ok(declared.iter().map(|ty| ty.map(renewed)).collect())
+}
+
 /// Compiles a statement. `clean`: the transaction has not changed the catalog.
 async fn compile(
     engine: &Engine,
@@ -398,6 +428,7 @@ async fn compile(
     source: Arc<Parsed>,
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
+    let declared = newest_types(engine, txn, clean, declared).await?;
     let began = facts.clock.map(|clock| clock());
     let planning = || Some(facts.clock?().saturating_sub(began?));
     let (statement, explained) = match &source.statement {
@@ -845,7 +876,7 @@ pub(crate) async fn view(
     let in_literals = found.relations.iter().map(|(_, id)| *id);
     let in_casts = found.types.iter().filter(|(name, _)| own_types.contains(name));
     let mut reads: Vec<u32> = named.map(|(_, id)| *id).chain(in_literals).collect();
-    reads.extend(in_casts.map(|(_, ty)| ty.id()));
+    reads.extend(in_casts.map(|(_, ty)| ty.planned().id));
     let (query, mut mentions, reads_zone) = step(relations, || bind::view(query, &found)).await?;
     let _ = ast::visit_expressions(&parsed.statement, |expr| {
         if let Some((text, at)) = sequence::placed_literal_of(expr)
@@ -856,8 +887,10 @@ pub(crate) async fn view(
         }
         ControlFlow::<()>::Continue(())
     });
-    reads.extend(query.columns.iter().filter_map(|column| column.ty.user_type()).map(UserType::id));
-    reads.extend(query.columns.iter().filter_map(|column| column.domain).map(Domain::id));
+    let of_columns = query.columns.iter().flat_map(|column| {
+        [column.ty.user_type(), column.domain.map(UserType::Domain)].into_iter().flatten()
+    });
+    reads.extend(of_columns.map(|ty| ty.planned().id));
     reads.sort_unstable();
     reads.dedup();
     Ok(BoundView { query, mentions, reads, reads_zone })

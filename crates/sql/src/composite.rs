@@ -3,18 +3,22 @@
 //! A column's descriptor holds the whole type, as for enum types, and a change of the type is one
 //! of the tables that have it.
 
-use crate::catalog::{Planned, Table, UserType, schema_codec, type_codec};
+use crate::catalog::{Planned, Table, UserType, dropped_name, schema_codec, type_codec};
+use crate::clauses;
+use crate::error::{SqlError, state};
 use crate::interned::{Identity, Interned, Registry};
+use crate::limits;
 use crate::record::Field;
 use crate::types::Type;
 use minicbor::{Decode, Encode};
 use std::sync::{Arc, LazyLock};
 
-/// The bits by which the id of a table's row type differs from that of the table, and the id of a
-/// composite type's relation from that of the type. Descriptors have lower ids.
-pub(crate) const ROW_TYPE: u32 = 2047 << 20;
-/// The bit by which the id of arrays of a row type differs from that of the row type.
-pub(crate) const ROW_ARRAY: u32 = 1 << 20;
+/// The bit by which the id of a table's row type differs from that of the table, and the id of a
+/// composite type's relation from that of the type. Ids of descriptors do not have it.
+pub(crate) const ROW_TYPE: u32 = 1 << 29;
+/// The bit by which the id of arrays of a row type differs from that of the row type. Ids of
+/// descriptors are below it, those of temporary objects without the bit of these.
+pub(crate) const ROW_ARRAY: u32 = 1 << 28;
 
 /// The descriptor of a composite type.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -53,13 +57,18 @@ pub(crate) struct Attribute {
 impl Attribute {
     /// Drops it: no name finds it. It leaves its type to older values.
     pub(crate) fn drop(&mut self, number: usize) {
-        self.name = format!("........pg.dropped.{}........", number + 1);
+        self.name = dropped_name(number);
         self.dropped = true;
     }
 }
 
 /// A composite type, as one version of its descriptor has it.
 pub type Composite = Interned<Row>;
+
+/// The most composite types inside each other.
+const MOST_LEVELS: usize = 32;
+/// The most attributes of a composite type, those of the types of its attributes included.
+const MOST_ATTRIBUTES: usize = 10_000;
 
 /// The descriptor of a composite type, and what follows from it.
 pub struct Row {
@@ -68,6 +77,10 @@ pub struct Row {
     fields: Arc<[Field]>,
     /// True if all fields have an order.
     has_order: bool,
+    /// The number of composite types inside each other, this one included.
+    levels: usize,
+    /// The number of fields, those of the types of fields included.
+    size: usize,
 }
 
 static KNOWN: LazyLock<Registry<Row>> = LazyLock::new(Registry::default);
@@ -85,9 +98,42 @@ impl Composite {
         let fields: Arc<[Field]> = present.map(field).collect();
         let has_order = fields.iter().all(|field| field.ty.has_order());
         let name = descriptor.name.clone();
-        let row = Row { descriptor, fields, has_order };
+        let rows = || fields.iter().filter_map(|field| field.ty.composite()).map(Composite::known);
+        let levels = rows().map(|row| row.levels).max().unwrap_or(0) + 1;
+        let size = rows().fold(fields.len(), |size, row| size.saturating_add(row.size));
+        let row = Row { descriptor, fields, has_order, levels, size };
         let of = Identity { id, array, version, name: &name };
         KNOWN.keep(of, row, |one, other| is_same(&one.descriptor, &other.descriptor))
+    }
+
+    /// Fails with 54001 or 54011 if too many composite types are inside each other, or have too
+    /// many attributes in all.
+    pub(crate) fn check_size(self) -> Result<(), SqlError> {
+        let Row { descriptor, levels, size, .. } = self.known();
+        clauses::check_columns(descriptor.attributes.len())?;
+        if *levels > MOST_LEVELS {
+            return Err(limits::too_deep("Composite types inside each other", MOST_LEVELS));
+        }
+        if *size > MOST_ATTRIBUTES {
+            let message = format!(
+                "composite types can have at most {MOST_ATTRIBUTES} attributes, with those of their attributes"
+            );
+            return Err(SqlError::new(state::TOO_MANY_COLUMNS, message));
+        }
+        Ok(())
+    }
+
+    /// True if the values of another version of it are stored as its own: no attribute has another
+    /// type.
+    pub(crate) fn is_stored_as(self, other: Composite) -> bool {
+        let mut pairs = self.descriptor().attributes.iter().zip(&other.descriptor().attributes);
+        pairs.all(|(one, other)| one.ty == other.ty)
+    }
+
+    /// True if a later version of it lacks a field of this one.
+    pub(crate) fn loses_fields(self, later: Composite) -> bool {
+        let mut pairs = self.descriptor().attributes.iter().zip(&later.descriptor().attributes);
+        pairs.any(|(before, after)| after.dropped && !before.dropped)
     }
 
     /// Returns it with another version of a type of its fields.
@@ -156,7 +202,66 @@ impl Composite {
 /// True if two descriptors are one, with the same versions of the types of their fields: types of
 /// other databases may have their ids.
 fn is_same(one: &Descriptor, other: &Descriptor) -> bool {
-    let version = |attribute: &Attribute| attribute.ty.user_type().map(UserType::version_kept);
-    one == other
-        && one.attributes.iter().zip(&other.attributes).all(|(a, b)| version(a) == version(b))
+    let is_version = |(a, b): (&Attribute, &Attribute)| match (a.ty.user_type(), b.ty.user_type()) {
+        (Some(a), Some(b)) => a.is_version(b),
+        (a, b) => a == b,
+    };
+    one == other && one.attributes.iter().zip(&other.attributes).all(is_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::temporary::{self, is_temporary};
+
+    fn composite(id: u32, types: &[Type]) -> Composite {
+        let attribute = |(at, ty): (usize, &Type)| Attribute {
+            name: format!("f{at}"),
+            ty: *ty,
+            dropped: false,
+        };
+        Composite::of(Descriptor {
+            id,
+            array: id + 1,
+            name: format!("c{id}"),
+            version: 1,
+            attributes: types.iter().enumerate().map(attribute).collect(),
+            schema: crate::system::PUBLIC,
+        })
+    }
+
+    #[test]
+    fn levels_and_attributes_are_limited() {
+        let mut deep = composite(91_000, &[Type::Int4]);
+        for level in 2..=MOST_LEVELS as u32 {
+            let inner = Type::Composite(deep);
+            let inner = if level % 2 == 0 { inner } else { inner.array() };
+            deep = composite(91_000 + 2 * level, &[inner]);
+            deep.check_size().expect("a type of few levels");
+        }
+        let error = composite(91_900, &[Type::Composite(deep)]).check_size().expect_err("deep");
+        assert_eq!(error.sqlstate, state::TOO_COMPLEX);
+        let mut wide = composite(92_000, &[Type::Int4; 10]);
+        for level in 1..=2 {
+            wide = composite(92_000 + 2 * level, &[Type::Composite(wide); 10]);
+            wide.check_size().expect("a type of few attributes");
+        }
+        let error = composite(92_900, &[Type::Composite(wide); 10]).check_size();
+        assert_eq!(error.expect_err("wide").sqlstate, state::TOO_MANY_COLUMNS);
+        let error = composite(92_902, &[Type::Int4; 1601]).check_size();
+        assert_eq!(error.expect_err("wide").sqlstate, state::TOO_MANY_COLUMNS);
+    }
+
+    #[test]
+    fn no_object_has_the_id_of_a_row_type() {
+        let first = temporary::SCHEMA;
+        for id in [16_384, ROW_ARRAY - 1, first, first + ROW_ARRAY - 1] {
+            assert_eq!(id & (ROW_TYPE | ROW_ARRAY), 0);
+            for of_rows in [id ^ ROW_TYPE, id ^ ROW_TYPE ^ ROW_ARRAY] {
+                assert_ne!(of_rows & ROW_TYPE, 0);
+                assert_eq!(is_temporary(of_rows), is_temporary(id));
+                assert!(i32::try_from(of_rows).is_ok(), "catalogs show it as an integer");
+            }
+        }
+    }
 }

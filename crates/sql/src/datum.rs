@@ -199,7 +199,7 @@ impl Datum {
             (Array(a), Array(b)) => a.order(b),
             (Bits(a), Bits(b)) => a.order(b),
             (Enum(a), Enum(b)) => a.place().cmp(b.place()),
-            (Record(a), Record(b)) => a.compare(b).unwrap_or(Ordering::Equal),
+            (Record(a), Record(b)) => a.order(b),
             (Numeric(a), Numeric(b)) => a.order(b),
             (Float4(_) | Float8(_), _) | (_, Float4(_) | Float8(_)) => {
                 float_order(self.as_f64().unwrap_or(0.0), other.as_f64().unwrap_or(0.0))
@@ -215,6 +215,7 @@ impl Datum {
     pub(crate) fn compare(&self, other: &Datum) -> Result<Ordering, SqlError> {
         match (self, other) {
             (Datum::Record(a), Datum::Record(b)) => a.compare(b),
+            (Datum::Array(a), Datum::Array(b)) => a.compare(b),
             (a, b) => Ok(a.order(b)),
         }
     }

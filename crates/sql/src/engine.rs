@@ -50,10 +50,20 @@ impl Engine {
     /// Returns the engine for the session of a number, which has temporary objects of its own.
     pub(crate) fn for_session(&self, session: u64) -> Engine {
         let temporary = Arc::new(Temporary::new(session, &self.memory));
+        let database = Arc::new(Beside::new(self.shared.clone(), temporary.clone()));
+        self.over(database, temporary)
+    }
+
+    /// Returns the engine for no session: it keeps no temporary objects alive.
+    pub(crate) fn without_session(&self) -> Engine {
+        self.over(self.shared.clone(), Arc::default())
+    }
+
+    fn over(&self, database: Arc<dyn Database>, temporary: Arc<Temporary>) -> Engine {
         Engine {
             name: self.name.clone(),
             shared: self.shared.clone(),
-            database: Arc::new(Beside::new(self.shared.clone(), temporary.clone())),
+            database,
             server_info: self.server_info.clone(),
             sessions: self.sessions.clone(),
             memory: self.memory.clone(),

@@ -247,9 +247,7 @@ impl From<Failure> for SqlError {
                 "Write in several transactions; COPY into a table that the same transaction created or truncated has no limit.",
             )
             }
-            Failure::OutOfMemory { .. } => SqlError::new(state::OUT_OF_MEMORY, "out of memory")
-                .detail(text)
-                .hint("Keep less in temporary tables, or start the server with a larger --query-memory."),
+            Failure::OutOfMemory { limit_bytes } => crate::memory::out_of_memory(limit_bytes),
             Failure::DiskFull => SqlError::new(state::DISK_FULL, text).hint("Free some space; reads go on meanwhile."),
             Failure::LockTimeout | Failure::Locked => SqlError::new(state::LOCK_NOT_AVAILABLE, text),
             Failure::Refused(_) => SqlError::new(state::NOT_IN_STATE, text),

@@ -436,7 +436,7 @@ impl Expr {
                 Datum::Record(Arc::new(Record::new(shape.clone(), values)?))
             }
             Expr::Field(inner, at) => match inner.eval(row, scope)? {
-                Datum::Record(record) => record.values()[*at].clone(),
+                Datum::Record(record) => record.values().get(*at).cloned().unwrap_or(Datum::Null),
                 _ => Datum::Null,
             },
             Expr::Like { text, pattern, escape, negated, fold } => {

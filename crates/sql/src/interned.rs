@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// equal if they are versions of one type.
 pub struct Interned<T: 'static>(&'static Kept<T>);
 
-/// A version that is kept.
+/// A version, which the process keeps.
 struct Kept<T> {
     id: u32,
     array: u32,
@@ -73,6 +73,11 @@ impl<T> Interned<T> {
     /// Returns the name of the type of its arrays, as SQL writes it.
     pub const fn shown_array(self) -> &'static str {
         self.0.shown_array.as_str()
+    }
+
+    /// True if another is the same version of the same type.
+    pub(crate) fn is_version(self, other: Interned<T>) -> bool {
+        std::ptr::eq(self.0, other.0)
     }
 
     /// Returns what is known of it.

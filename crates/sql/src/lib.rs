@@ -108,6 +108,8 @@ mod portal;
 mod prepared;
 
 mod record;
+#[cfg(test)]
+mod reference;
 mod replay;
 mod response;
 mod rounded;

@@ -3,8 +3,8 @@
 //! Such a table is read, and gets indexes, as any other. REFRESH gives it new storage and fills
 //! that, in one transaction: readers see the rows from before, or those after it.
 
-use crate::catalog::{self, Relation, Resolver, Table};
-use crate::compile::{self, Compiled};
+use crate::catalog::{self, Table};
+use crate::compile::Compiled;
 use crate::error::{SqlError, state};
 use crate::names::{self, Qualified};
 use crate::parse::{self, Parsed, is_word};
@@ -168,19 +168,18 @@ impl Session {
     /// Writes the rows of its query into a materialized view, whose storage is empty. Returns the
     /// response of the INSERT.
     pub(crate) async fn fill(&mut self, name: &Qualified) -> Result<Response, SqlError> {
-        let id = self.materialized_id(name).await?;
         // The target is the table; the source is its query.
         let mut insert = parse::statements("INSERT INTO t SELECT * FROM q")?;
         let mut parsed = insert.pop().ok_or_else(|| SqlError::corrupted("a fixed statement"))?;
         if let Statement::Insert(insert) = &mut parsed.statement {
-            let table = ast::ObjectName::from(vec![names::reference(id)]);
-            insert.table = ast::TableObject::TableName(table);
+            let filled = names::filled(name);
+            insert.table = ast::TableObject::TableName(filled.clone());
             if let Some(query) = &mut insert.source
                 && let ast::SetExpr::Select(select) = &mut *query.body
                 && let Some(from) = select.from.first_mut()
                 && let ast::TableFactor::Table { name, .. } = &mut from.relation
             {
-                *name = ast::ObjectName::from(vec![names::query_reference(id)]);
+                *name = filled;
             }
         }
         let filled = self.compile(Arc::new(parsed), Arc::from([])).await;
@@ -188,14 +187,6 @@ impl Session {
         let mut portal = Portal::new(filled, Arc::from([]));
         let response = Box::pin(self.run(&mut portal, usize::MAX)).await;
         response.map_err(SqlError::unplaced)
-    }
-
-    /// Finds a materialized view that the transaction has made or changed.
-    async fn materialized_id(&mut self, name: &Qualified) -> Result<u32, SqlError> {
-        let (path, mut own) = (self.facts.search_path(), None);
-        let (txn, _) = compile::reader(&self.engine, self.work.as_mut(), &mut own).await?;
-        let found: Option<Relation> = Resolver::new(&path).relation(txn, name).await?;
-        found.map(|relation| relation.id).ok_or_else(|| missing(name))
     }
 }
 

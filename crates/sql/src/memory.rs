@@ -46,18 +46,21 @@ impl QueryMemory {
     pub fn try_take(&self, bytes: usize) -> Result<(), SqlError> {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.limit_bytes);
         let taken = self.held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(drop).map_err(|_| {
-            let megabytes = self.limit_bytes >> 20;
-            SqlError::new(state::OUT_OF_MEMORY, "out of memory")
-                .detail(format!("What queries join, sort, group, compute or write back may take {megabytes} MB together."))
-                .hint("Read less at once, sort by an index, or start the server with a larger --query-memory.")
-        })
+        taken.map(drop).map_err(|_| out_of_memory(self.limit_bytes as u64))
     }
 
     /// Returns memory.
     pub fn give_back(&self, bytes: usize) {
         self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
+}
+
+/// Returns the error 53200 of a limit in bytes.
+pub(crate) fn out_of_memory(limit_bytes: u64) -> SqlError {
+    let megabytes = limit_bytes >> 20;
+    SqlError::new(state::OUT_OF_MEMORY, "out of memory")
+        .detail(format!("What queries join, sort, group, compute or write back, and the rows of temporary tables, may take {megabytes} MB together."))
+        .hint("Read less at once, sort by an index, keep less in temporary tables, or start the server with a larger --query-memory.")
 }
 
 impl Default for QueryMemory {
@@ -144,7 +147,8 @@ pub(crate) fn behind(datum: &Datum) -> usize {
         Datum::Object(_, name) => name.len() + 32,
         Datum::Numeric(n) => n.behind(),
         Datum::Array(array) => weight(array.values()) + 64,
-        Datum::Record(record) => weight(record.values()) + 48,
+        // Its text may be far larger than it is.
+        Datum::Record(record) => (weight(record.values()) + 64).max(record.text_bytes()),
         _ => 0,
     }
 }

@@ -71,28 +71,30 @@ impl Qualified {
         self.name.strip_prefix(BY_ID).filter(|_| self.schema.is_none())?.parse().ok()
     }
 
-    /// Returns the id of a materialized view, if it is a [`query_reference`].
-    pub(crate) fn query_id(&self) -> Option<u32> {
-        let id = self.name.strip_prefix(BY_ID).filter(|_| self.schema.is_none())?;
-        id.strip_prefix(OF_QUERY)?.parse().ok()
+    /// Returns the name of a materialized view, if it is a [`filled`] one.
+    pub(crate) fn of_filled(&self) -> Option<Qualified> {
+        let name = self.name.strip_prefix(FILLED)?.to_owned();
+        Some(Qualified { schema: self.schema.clone(), name })
     }
 }
 
 /// The beginning of a name that stands for the object of an id, in stored texts. No client can send
 /// it.
 const BY_ID: char = '\0';
-/// The sign behind it if the query of the object is meant.
-const OF_QUERY: char = 'q';
+/// The beginning of the name of a materialized view that is filled. No client can send it.
+const FILLED: &str = "\0q";
 
 /// Returns the name by which stored texts refer to an object.
 pub(crate) fn reference(id: u32) -> ast::Ident {
     ast::Ident::with_quote('"', format!("{BY_ID}{id}"))
 }
 
-/// Returns the name by which a statement of the system's own reads the query of a materialized
-/// view, instead of its rows.
-pub(crate) fn query_reference(id: u32) -> ast::Ident {
-    ast::Ident::with_quote('"', format!("{BY_ID}{OF_QUERY}{id}"))
+/// Returns the name by which a statement of the system's own fills a materialized view, and reads
+/// its query instead of its rows. A replay finds the view that it has created itself.
+pub(crate) fn filled(name: &Qualified) -> ast::ObjectName {
+    let last = ast::Ident::with_quote('"', format!("{FILLED}{}", name.name));
+    let schema = name.schema.iter().map(|schema| ast::Ident::with_quote('"', schema));
+    ast::ObjectName::from(schema.chain([last]).collect::<Vec<_>>())
 }
 
 /// A part of a stored text: a reference, if the part begins with one, and what follows.

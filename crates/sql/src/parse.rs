@@ -74,6 +74,8 @@ pub(crate) struct Parsed {
     pub(crate) alter_any: Option<AlterAny>,
     /// True for ALTER TYPE … ATTRIBUTE, which is parsed as ALTER TABLE … COLUMN.
     pub(crate) alters_type: bool,
+    /// True for ALTER VIEW … RENAME, which is parsed as ALTER TABLE.
+    pub(crate) renames_view: bool,
     /// The constraint of COMMENT ON CONSTRAINT; `statement` is COMMENT ON TABLE or DOMAIN then.
     pub(crate) commented: Option<ast::Ident>,
     /// A statement of two-phase commit; `statement` is a stand-in then.
@@ -272,6 +274,7 @@ fn parse_statement(
     let vacuum = vacuum::cut(&mut tokens)?;
     let alter_any = alter_any::cut(&mut tokens);
     let alters_type = attributes::adapt(&mut tokens);
+    let renames_view = view::cut_rename(&mut tokens);
     dialect::name_all_fields(&mut tokens);
     let sequence = if alter_any.is_none() { sequence::cut(&mut tokens)? } else { None };
     let is_domain = domain::cut(&mut tokens);
@@ -373,6 +376,7 @@ fn parse_statement(
         materialized,
         alter_any,
         alters_type,
+        renames_view,
         commented,
         two_phase,
         is_global_temporary,

@@ -8,6 +8,7 @@ use crate::exec;
 use crate::explain::{Actuals, Explained};
 use crate::movement::Place;
 use crate::parse::Parsed;
+use crate::record::in_version;
 use crate::response::Column;
 use meridian_txn::Timings;
 use std::sync::Arc;
@@ -84,7 +85,8 @@ impl Portal {
         Portal { statement: name.into(), described: true, ..portal }
     }
 
-    /// Gives it a new plan of its statement. Fails with 0A000 if the client knows other columns.
+    /// Gives it a new plan of its statement, and its parameters the versions of the types that the
+    /// plan has. Fails with 0A000 if the client knows other columns.
     pub(crate) fn replace(&mut self, fresh: Arc<Compiled>) -> Result<(), SqlError> {
         let shape = |compiled: &Compiled| {
             let of = |column: &Column| (column.name.clone(), column.ty);
@@ -98,6 +100,10 @@ impl Portal {
             return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
                 .of_routine("RevalidateCachedQuery"));
         }
+        let types = fresh.params.iter();
+        let params =
+            self.params.iter().zip(types).map(|(value, ty)| in_version(value.clone(), *ty));
+        self.params = params.collect::<Result<_, _>>()?;
         self.compiled = Some(fresh);
         Ok(())
     }

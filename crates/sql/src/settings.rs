@@ -41,7 +41,7 @@ impl Default for Settings {
 
 /// The settings of sessions and their defaults, except the isolation level and the consistency
 /// mode, whose defaults are the database's.
-const DEFAULTS: [(&str, &str); 43] = [
+pub(crate) const DEFAULTS: [(&str, &str); 43] = [
     ("application_name", ""),
     ("array_nulls", "on"),
     ("bytea_output", "hex"),

@@ -542,6 +542,14 @@ impl Type {
         }
     }
 
+    /// Returns the composite type that it is, or that its elements have.
+    pub(crate) const fn composite(self) -> Option<Composite> {
+        match self.user_type() {
+            Some(UserType::Composite(of)) => Some(of),
+            _ => None,
+        }
+    }
+
     /// Returns the type of the database that it is, or that its elements have.
     pub(crate) const fn user_type(self) -> Option<UserType> {
         match self {
@@ -558,6 +566,14 @@ impl Type {
         all.push(of);
         if let UserType::Composite(of) = of {
             of.fields().iter().for_each(|field| field.ty.each_user_type(all));
+        }
+    }
+
+    /// True if a test holds for it, or for the type of its elements or of a field, however deep.
+    pub(crate) fn has_part(self, test: &impl Fn(Type) -> bool) -> bool {
+        match self.element().unwrap_or(self) {
+            Type::Composite(of) => of.fields().iter().any(|field| field.ty.has_part(test)),
+            part => test(part.plain()),
         }
     }
 
@@ -588,9 +604,9 @@ impl Type {
 
     /// True for the row type of a table, and arrays of it.
     pub const fn is_row_of_table(self) -> bool {
-        match self.user_type() {
-            Some(UserType::Composite(of)) => of.is_of_table(),
-            _ => false,
+        match self.composite() {
+            Some(of) => of.is_of_table(),
+            None => false,
         }
     }
 

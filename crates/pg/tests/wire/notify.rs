@@ -227,3 +227,26 @@ async fn names_and_payloads_have_the_lengths_of_postgresql() {
     let usage = run(&mut session, "SELECT pg_notification_queue_usage()").await;
     assert_eq!(usage, ["0", "SELECT 1"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_has_lost_notifications_is_told_before_it_is_ready() {
+    let server = start().await;
+    let (mut listener, mut sender) = pair(&server).await;
+    assert_eq!(run(&mut listener, "LISTEN a; BEGIN").await, ["LISTEN", "BEGIN"]);
+    // More than may wait for it.
+    for _ in 0..3 {
+        let sql =
+            "SELECT count(pg_notify('a', lpad(g::text, 7999))) FROM generate_series(1, 800) g";
+        assert_eq!(run(&mut sender, sql).await, ["800", "SELECT 1"]);
+    }
+    let began = Instant::now();
+    while run(&mut sender, "SELECT pg_notification_queue_usage()").await[0] != "1" {
+        assert!(began.elapsed() < Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    listener.send(query("SELECT 1; COMMIT")).await;
+    let told = listener.rest().await;
+    let tags: Vec<char> = told.iter().map(|message| message.tag as char).collect();
+    assert_eq!(tags, ['T', 'D', 'C', 'C', 'E']);
+    assert_eq!(told[4].field(b'C').as_deref(), Some("54000"));
+}

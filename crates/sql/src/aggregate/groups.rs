@@ -9,6 +9,7 @@ use crate::expr::{Expr, Scope};
 use crate::key;
 use crate::logical::GroupingSets;
 use crate::memory::{Held, weight};
+use crate::record::similar::Similar;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -22,6 +23,7 @@ pub(crate) struct Groups<'a> {
     groups: BTreeMap<(usize, Vec<u8>), Group>,
     /// A buffer for the arguments of an aggregate.
     args: Vec<Datum>,
+    similar: Similar,
 }
 
 /// The keys of a group, and its aggregates.
@@ -45,7 +47,15 @@ impl<'a> Groups<'a> {
             let inputs = aggregates.iter().map(|aggregate| Input::new(aggregate, zone));
             groups.insert((set, Vec::new()), (values, inputs.collect()));
         }
-        Groups { keys, aggregates, sets, zone, groups, args: Vec::new() }
+        Groups {
+            keys,
+            aggregates,
+            sets,
+            zone,
+            groups,
+            args: Vec::new(),
+            similar: Similar::default(),
+        }
     }
 
     /// Adds a row to its group, of each set.
@@ -59,6 +69,7 @@ impl<'a> Groups<'a> {
         for key in self.keys {
             values.push(key.eval(row, scope)?);
         }
+        self.similar.check(&values)?;
         let Some(sets) = self.sets else {
             let mut bytes = Vec::new();
             values.iter().for_each(|value| key::write(value, false, &mut bytes));

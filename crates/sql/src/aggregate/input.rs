@@ -8,6 +8,7 @@ use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::key;
 use crate::memory::{Held, weight};
+use crate::record::similar::Similar;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -110,6 +111,20 @@ impl Input {
         Ok(())
     }
 
+    /// Fails with 42804 if rows are to be sorted or made distinct that do not compare.
+    fn check_similar(&self) -> Result<(), SqlError> {
+        let (mut keys, mut args) = (Similar::default(), Similar::default());
+        match self {
+            Input::Stream(_) => Ok(()),
+            Input::Within(_, rows) => rows.iter().try_for_each(|row| keys.check(row)),
+            Input::Sort(rows) => rows.iter().try_for_each(|(row, _)| keys.check(row)),
+            Input::Distinct(rows) => rows.values().try_for_each(|(row, of)| {
+                keys.check(row)?;
+                args.check(of)
+            }),
+        }
+    }
+
     /// Returns the aggregate's value.
     pub(crate) fn finish(
         self,
@@ -117,6 +132,7 @@ impl Input {
         held: &mut Held,
         zone: &Zone,
     ) -> Result<Datum, SqlError> {
+        self.check_similar()?;
         let by = &aggregate.order;
         let mut rows: Vec<_> = match self {
             Input::Stream(accumulator) => return accumulator.value(),

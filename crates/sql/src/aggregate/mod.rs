@@ -191,11 +191,16 @@ const ALL: [&[Function]; 7] = [
 pub(crate) static COUNT_ROWS: Function =
     Function::new("count", &[], Out::Of(Type::Int8), basic::count);
 
+/// Iterates over all aggregate functions, `count(*)` first.
+pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
+    std::iter::once(&COUNT_ROWS).chain(ALL.into_iter().flatten())
+}
+
 /// Returns the forms of an aggregate function.
 pub(crate) fn named(name: &str) -> &'static [&'static Function] {
     static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Function>>> = LazyLock::new(|| {
         let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
-        for function in ALL.into_iter().flatten() {
+        for function in all().skip(1) {
             by_name.entry(function.name).or_default().push(function);
         }
         by_name

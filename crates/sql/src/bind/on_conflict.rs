@@ -18,6 +18,7 @@ use super::Binder;
 use super::insert::{at, ids};
 use super::target::target_columns;
 use crate::catalog::Table;
+use crate::constraint::missing;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Compare, Expr};
@@ -219,11 +220,7 @@ fn conflict_index(
             let found = keys()
                 .find(|(_, index)| index.name == name && index.predicate.is_none())
                 .map(|(at, _)| at);
-            found.map(Some).ok_or_else(|| {
-                let message =
-                    format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
-                SqlError::new(state::UNDEFINED_OBJECT, message)
-            })
+            found.map(Some).ok_or_else(|| missing(&table.name, &name))
         }
         Some(ast::ConflictTarget::Columns(columns)) => {
             let mut wanted = target_columns(table, columns)?;

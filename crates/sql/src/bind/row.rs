@@ -15,6 +15,7 @@ use crate::limits::MOST_OUTPUTS;
 use crate::logical::{ColumnId, JoinKind, Rel};
 use crate::names;
 use crate::record::{Field, Shape};
+use crate::temporary::is_temporary;
 use crate::types::Type;
 use sqlparser::ast;
 
@@ -286,8 +287,11 @@ impl Binder {
             let why = format!("there is no such column in data type {}", of.shown());
             return Err(refused(why, state::UNDEFINED_COLUMN));
         };
-        let mut parts: Vec<Expr> =
-            (0..of.fields().len()).map(|at| field_at(row.clone(), &shape, at).expr).collect();
+        let mut parts: Vec<Expr> = match row {
+            // Each part is used once: it may be volatile.
+            Expr::Row(parts, _) if parts.len() == of.fields().len() => parts,
+            row => (0..of.fields().len()).map(|at| Expr::Field(row.clone().into(), at)).collect(),
+        };
         let inner = std::mem::replace(&mut parts[at], Expr::Const(Datum::Null));
         parts[at] = self.with_field_of(inner, (&field, of.fields()[at].ty), rest, value)?;
         Ok(Expr::Row(parts, shape))
@@ -348,8 +352,9 @@ impl Binder {
             fields.push(Field { name: column.name.as_str().into(), ty: info.ty });
         }
         let shape = match &relation.table {
-            Some(table) => Shape::Named(Composite::of_table(table)),
-            None => Shape::Anonymous(fields.into()),
+            // The process keeps each named shape, also beyond the session.
+            Some(table) if !is_temporary(table.id) => Shape::Named(Composite::of_table(table)),
+            _ => Shape::Anonymous(fields.into()),
         };
         let ty = shape.ty();
         let row = Expr::Row(parts, shape);

@@ -125,11 +125,12 @@ impl Binder {
         ty: Type,
         explicit: bool,
     ) -> Result<Expr, SqlError> {
-        let element = ty.element().unwrap_or(ty).plain();
-        let is_zoned = matches!(element, Type::TimeTz | Type::TimestampTz);
-        let is_time = is_zoned || matches!(element, Type::Date | Type::Time | Type::Timestamp);
+        let is_zoned = ty.has_part(&|part| matches!(part, Type::TimeTz | Type::TimestampTz));
+        let is_plain = |part| matches!(part, Type::Date | Type::Time | Type::Timestamp);
+        let is_time = is_zoned || ty.has_part(&is_plain);
         // A time without a date has the offset of the present day.
-        let has_offsets = element == Type::TimeTz && self.zone.only_offset().is_none();
+        let has_offsets =
+            self.zone.only_offset().is_none() && ty.has_part(&|part| part == Type::TimeTz);
         if is_time && !self.is_frozen && (has_offsets || datetime::is_relative(text)) {
             let how = Coercion { explicit, is_stable: true };
             return Ok(Expr::Cast(Box::new(Expr::Const(Datum::text(text))), ty, how));

@@ -1,5 +1,5 @@
-//! Descriptors of tables, sequences, views and enum types: rows of the database itself, under its
-//! own protocol, so that DDL is transactional.
+//! Descriptors of objects, from tables to schemas: rows of the database itself, under its own
+//! protocol, so that DDL is transactional.
 //!
 //! Each object has a row with its version, which DDL locks and writes. Other transactions read it
 //! only when they plan, at a snapshot. They declare the versions that they planned for, and the
@@ -20,10 +20,11 @@ pub(crate) use object::{Object, schema_codec};
 pub(crate) use schema::{
     Resolver, Schema, SearchPath, is_system_schema, put_schema_name, schema_id, type_of_id,
 };
-pub(crate) use table::type_codec;
 pub use table::{ColumnDef, Identity, Table};
+pub(crate) use table::{dropped_name, type_codec};
 pub(crate) use user_type::UserType;
 
+use crate::composite::ROW_ARRAY;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::statistics;
@@ -148,17 +149,26 @@ async fn read_object(txn: &mut dyn Transaction, planned: Planned) -> Result<Obje
 }
 
 /// Gives the columns of a temporary object the newest versions of their types: other sessions
-/// change these, and do not see it.
+/// change these, and do not see it. Fails with 0A000 if its rows or expressions do not fit them.
 async fn with_newest_types(
     txn: &mut dyn Transaction,
     cache: &Cache,
     mut object: Object,
     clean: bool,
 ) -> Result<Object, SqlError> {
+    let mut changed = None;
     for old in object.user_types() {
         let found = type_of_id(txn, cache, old.id(), clean, Lock::Shared).await?;
         // A type that was dropped stays what it was.
-        let Some(new) = found else { continue };
+        let Some(new) = found.filter(|new| !new.is_version(old)) else { continue };
+        let refused = |error: Option<SqlError>| changed_type(old, object.name(), error);
+        if let (UserType::Composite(before), UserType::Composite(after)) = (old, new) {
+            let is_in_key = object.table().is_some_and(|table| table.key_with(old).is_some());
+            if !before.is_stored_as(after) || is_in_key && before.loses_fields(after) {
+                return Err(refused(None));
+            }
+        }
+        changed = Some(old);
         let columns = match &mut object {
             Object::Table(table) => &mut Arc::make_mut(table).columns,
             Object::View(view) => &mut Arc::make_mut(view).columns,
@@ -166,7 +176,24 @@ async fn with_newest_types(
         };
         columns.iter_mut().for_each(|column| column.take_version(new));
     }
+    if let (Some(of), Object::Table(table)) = (changed, &mut object) {
+        let table = Arc::make_mut(table);
+        table.columns.iter_mut().try_for_each(ColumnDef::settle)?;
+        let bound = table.bind_stored();
+        bound.map_err(|error| changed_type(of, &table.name, Some(error)))?;
+    }
     Ok(object)
+}
+
+/// Returns the error of a temporary table that does not fit the newest version of a type.
+fn changed_type(of: UserType, table: &str, why: Option<SqlError>) -> SqlError {
+    let of = of.shown();
+    let what = format!("reading \"{table}\", whose type {of} another session has changed,");
+    let error = SqlError::unsupported(what).hint("DISCARD TEMP removes the table.");
+    match why {
+        Some(why) => error.detail(why.message),
+        None => error,
+    }
 }
 
 /// Returns the table of an id.
@@ -224,7 +251,8 @@ pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> 
         .transpose()?
         .unwrap_or(16384);
     txn.put(key, Some(kv::to_value((next + 1).to_be_bytes().to_vec())))?;
-    u32::try_from(next).map_err(|_| SqlError::new(state::TOO_LARGE, "all object ids are used up"))
+    let id = u32::try_from(next).ok().filter(|id| *id < ROW_ARRAY);
+    id.ok_or_else(|| SqlError::new(state::TOO_LARGE, "all object ids are used up"))
 }
 
 /// Writes the name of a relation.

@@ -164,6 +164,14 @@ fn list(text: &str) -> impl Iterator<Item = String> {
     parts.into_iter()
 }
 
+/// Returns the key of a name in a schema.
+type KeyOf = fn(u32, &str) -> Key;
+
+/// Returns the first value that is there, and its number.
+fn first(mut values: impl Iterator<Item = Option<Value>>) -> Option<(usize, Value)> {
+    values.by_ref().enumerate().find_map(|(at, value)| Some((at, value?)))
+}
+
 /// Finds objects by their names in a search path.
 pub(crate) struct Resolver<'p> {
     path: &'p SearchPath,
@@ -176,68 +184,81 @@ impl<'p> Resolver<'p> {
         Resolver { path, ids: None }
     }
 
-    /// Returns the value that a name has under a key of the first schema in which it has one, and
-    /// that schema.
+    /// Returns the value that a name has under the first of some keys, in the first schema in which
+    /// it has one, and the number of that key.
     async fn find(
         &mut self,
         txn: &mut dyn Transaction,
         name: &Qualified,
-        key: fn(u32, &str) -> Key,
-    ) -> Result<Option<(u32, Value)>, SqlError> {
-        let key = |schema| key(schema, &name.name);
-        let Some(schema) = &name.schema else { return self.find_in_path(txn, key).await };
-        let mut keys = vec![kv::schema_name_key(schema)];
-        keys.extend((schema == "public").then(|| key(system::PUBLIC)));
-        let mut found = txn.get_many(&keys, Lock::Shared).await?.into_iter();
+        keys: &[KeyOf],
+    ) -> Result<Option<(usize, Value)>, SqlError> {
+        let of = |schema| keys.iter().map(move |key| key(schema, &name.name));
+        let Some(schema) = &name.schema else { return self.find_in_path(txn, &of).await };
+        let mut beside = vec![kv::schema_name_key(schema)];
+        let is_public = schema == "public";
+        if is_public {
+            beside.extend(of(system::PUBLIC));
+        }
+        let mut found = txn.get_many(&beside, Lock::Shared).await?.into_iter();
         let Some(id) = id_of(schema, found.next().flatten())? else { return Ok(None) };
-        let value = match found.next() {
-            Some(in_public) => in_public,
-            None => txn.get(&key(id), Lock::Shared).await?,
-        };
-        Ok(value.map(|value| (id, value)))
+        Ok(first(match is_public {
+            true => found,
+            false => txn.get_many(&of(id).collect::<Vec<_>>(), Lock::Shared).await?.into_iter(),
+        }))
     }
 
     /// Does so for the schemas of the path. The first time, these are looked up beside what
     /// `public` has, so that a path without another schema costs one round trip.
-    async fn find_in_path(
+    async fn find_in_path<K: Iterator<Item = Key>>(
         &mut self,
         txn: &mut dyn Transaction,
-        key: impl Fn(u32) -> Key,
-    ) -> Result<Option<(u32, Value)>, SqlError> {
-        let mut beside: Vec<(u32, Option<Value>)> = Vec::new();
+        of: &impl Fn(u32) -> K,
+    ) -> Result<Option<(usize, Value)>, SqlError> {
+        // The session's memory answers without a round trip.
+        if self.path.searched().next() == Some(temporary::ALIAS) {
+            let keys: Vec<Key> = of(temporary::SCHEMA).collect();
+            if let Some(found) = first(txn.get_many(&keys, Lock::Shared).await?.into_iter()) {
+                return Ok(Some(found));
+            }
+        }
+        let mut beside: Vec<(u32, Vec<Option<Value>>)> = Vec::new();
         if self.ids.is_none() {
             let names = self.path.searched().filter(|name| !is_system_schema(name));
             let names: Vec<&str> = names.collect();
             let keys = names.iter().map(|name| match fixed_id(name) {
-                Some(id) => key(id),
-                None => kv::schema_name_key(name),
+                Some(id) => of(id).collect(),
+                None => vec![kv::schema_name_key(name)],
             });
-            let found = txn.get_many(&keys.collect::<Vec<_>>(), Lock::Shared).await?;
+            let keys: Vec<Vec<Key>> = keys.collect();
+            let found = txn.get_many(&keys.concat(), Lock::Shared).await?;
+            let mut found = found.into_iter();
             let mut ids = Vec::with_capacity(names.len());
-            for (name, value) in names.into_iter().zip(found) {
+            for (name, keys) in names.into_iter().zip(keys) {
+                let mut values = found.by_ref().take(keys.len());
                 if let Some(id) = fixed_id(name) {
                     ids.push(id);
-                    beside.push((id, value));
+                    beside.push((id, values.collect()));
                 } else {
-                    ids.extend(id_of(name, value)?);
+                    ids.extend(id_of(name, values.next().flatten())?);
                 }
             }
             self.ids = Some(ids);
         }
         let ids = self.ids.as_deref().unwrap_or_default();
         let is_new = |id: &&u32| beside.iter().all(|(known, _)| known != *id);
-        let keys: Vec<Key> = ids.iter().filter(is_new).map(|id| key(*id)).collect();
+        let keys: Vec<Vec<Key>> = ids.iter().filter(is_new).map(|id| of(*id).collect()).collect();
         let mut found = match keys.as_slice() {
             [] => Vec::new().into_iter(),
-            keys => txn.get_many(keys, Lock::Shared).await?.into_iter(),
+            keys => txn.get_many(&keys.concat(), Lock::Shared).await?.into_iter(),
         };
+        let mut keys = keys.iter();
         for id in ids {
-            let value = match beside.iter_mut().find(|(known, _)| known == id) {
-                Some((_, value)) => value.take(),
-                None => found.next().flatten(),
+            let values = match beside.iter_mut().find(|(known, _)| known == id) {
+                Some((_, values)) => std::mem::take(values),
+                None => found.by_ref().take(keys.next().map_or(0, Vec::len)).collect(),
             };
-            if let Some(value) = value {
-                return Ok(Some((*id, value)));
+            if let Some(value) = first(values.into_iter()) {
+                return Ok(Some(value));
             }
         }
         Ok(None)
@@ -252,7 +273,7 @@ impl<'p> Resolver<'p> {
         if let Some(id) = name.id() {
             return Ok(Some(Relation { id, table: id }));
         }
-        let found = self.find(txn, name, kv::name_key).await?;
+        let found = self.find(txn, name, &[kv::name_key]).await?;
         found.map(|(_, value)| Relation::decode(&value)).transpose()
     }
 
@@ -287,24 +308,10 @@ impl<'p> Resolver<'p> {
         if let Some(id) = name.id() {
             return type_of_id(txn, cache, id, clean, lock).await;
         }
-        let of_type = self.find(txn, name, kv::type_name_key).await?;
-        let place = |ids: &Option<Vec<u32>>, schema: u32| {
-            ids.iter().flatten().position(|id| *id == schema).unwrap_or_default()
-        };
-        let at = of_type.as_ref().map(|(schema, _)| place(&self.ids, *schema));
-        let of_relation = match at {
-            Some(0) => None,
-            _ => self.find(txn, name, kv::name_key).await?,
-        };
-        let id = match (of_type, of_relation) {
-            (Some((_, id)), None) => super::read_u32(&id)?,
-            (Some((schema, id)), Some((other, _)))
-                if place(&self.ids, schema) <= place(&self.ids, other) =>
-            {
-                super::read_u32(&id)?
-            }
-            (_, Some((_, relation))) => Relation::decode(&relation)?.id ^ ROW_TYPE,
-            (None, None) => return Ok(None),
+        let id = match self.find(txn, name, &[kv::type_name_key, kv::name_key]).await? {
+            Some((0, id)) => super::read_u32(&id)?,
+            Some((_, relation)) => Relation::decode(&relation)?.id ^ ROW_TYPE,
+            None => return Ok(None),
         };
         match type_of_id(txn, cache, id, clean, lock).await? {
             None if id & ROW_TYPE == 0 => {

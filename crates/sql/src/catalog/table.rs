@@ -118,6 +118,11 @@ pub struct ColumnDef {
     pub(crate) filled: Option<Datum>,
 }
 
+/// Returns the name of a column or a field that was dropped, as in PostgreSQL.
+pub(crate) fn dropped_name(number: usize) -> String {
+    format!("........pg.dropped.{}........", number + 1)
+}
+
 /// The kind of an identity column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Identity {
@@ -201,7 +206,7 @@ impl ColumnDef {
 
     /// Drops it: no name finds it, and rows have NULL in it.
     pub(crate) fn drop(&mut self, number: usize) {
-        let name = format!("........pg.dropped.{}........", number + 1);
+        let name = dropped_name(number);
         *self = ColumnDef { dropped: true, ..ColumnDef::new(&name, self.ty) };
     }
 }
@@ -338,6 +343,16 @@ impl Table {
         let mut found: Vec<u32> = defaults.flat_map(sequence::referenced).collect();
         found.dedup();
         found
+    }
+
+    /// Returns an index whose keys have values of a type.
+    pub(crate) fn key_with(&self, ty: UserType) -> Option<&Index> {
+        self.keys().find(|index| {
+            let mut types = Vec::new();
+            let parts = index.columns.iter();
+            parts.for_each(|part| index.type_of(self, *part).each_user_type(&mut types));
+            types.contains(&ty)
+        })
     }
 
     /// Returns the keys that have exactly these columns.

@@ -100,12 +100,13 @@ impl UserType {
         }
     }
 
-    /// Returns the place of its descriptor, of which the process keeps each version once.
-    pub(crate) fn version_kept(self) -> *const () {
-        match self {
-            UserType::Enum(of) => std::ptr::from_ref(of.descriptor()).cast(),
-            UserType::Domain(of) => std::ptr::from_ref(of.descriptor()).cast(),
-            UserType::Composite(of) => std::ptr::from_ref(of.descriptor()).cast(),
+    /// True if another is the same version of the same type: the process keeps each version once.
+    pub(crate) fn is_version(self, other: UserType) -> bool {
+        match (self, other) {
+            (UserType::Enum(one), UserType::Enum(other)) => one.is_version(other),
+            (UserType::Domain(one), UserType::Domain(other)) => one.is_version(other),
+            (UserType::Composite(one), UserType::Composite(other)) => one.is_version(other),
+            _ => false,
         }
     }
 

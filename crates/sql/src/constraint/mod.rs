@@ -12,3 +12,11 @@ pub(crate) use deferred::{Deferral, Deferred};
 pub use foreign::{Action, ForeignKey};
 pub(crate) use obligation::{Obligation, Obligations, Written, check_all};
 pub(crate) use references::{References, Related};
+
+use crate::error::{SqlError, state};
+
+/// Returns the error of a constraint that a table does not have.
+pub(crate) fn missing(table: &str, name: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+    SqlError::new(state::UNDEFINED_OBJECT, message)
+}

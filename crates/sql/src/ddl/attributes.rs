@@ -34,20 +34,34 @@ fn check_new(ty: &Descriptor, name: &Ident) -> Result<(), SqlError> {
     }
 }
 
+/// Returns a field of a type that exists. Fails with 42P16 if its values would have values of the
+/// type itself.
+fn attribute_in(
+    cx: &Ddl<'_>,
+    of: UserType,
+    name: &Ident,
+    data_type: &ast::DataType,
+) -> Result<Attribute, SqlError> {
+    let attribute = attribute_of(cx, name, data_type)?;
+    let mut types = Vec::new();
+    attribute.ty.each_user_type(&mut types);
+    if types.contains(&of) {
+        let message = format!("composite type {} cannot be made a member of itself", of.name());
+        return Err(SqlError::new(state::INVALID_TABLE, message));
+    }
+    Ok(attribute)
+}
+
 /// Fails with 0A000 if a key of a table has a type, whose values it would then sort otherwise.
 pub(super) async fn refuse_keys(cx: &mut Ddl<'_>, old: UserType) -> Result<(), SqlError> {
     for user in users::of(cx, old.id()).await? {
-        let Object::Table(table) = user else { continue };
-        for index in table.keys() {
-            for part in &index.columns {
-                let mut types = Vec::new();
-                index.type_of(&table, *part).each_user_type(&mut types);
-                if types.contains(&old) {
-                    let what = "dropping a field of a type that an index has";
-                    return Err(SqlError::unsupported(what)
-                        .detail(format!("The index \"{}\" has it.", index.name)));
-                }
-            }
+        if let Object::Table(table) = user
+            && let Some(index) = table.key_with(old)
+        {
+            let what = "dropping a field of a type that an index has";
+            return Err(
+                SqlError::unsupported(what).detail(format!("The index \"{}\" has it.", index.name))
+            );
         }
     }
     Ok(())
@@ -107,7 +121,7 @@ pub(super) async fn alter(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Result<(
                     }
                 }
                 check_new(&new, name)?;
-                new.attributes.push(attribute_of(cx, name, data_type)?);
+                new.attributes.push(attribute_in(cx, old, name, data_type)?);
             }
             AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
                 refuse_keys(cx, old).await?;
@@ -128,7 +142,7 @@ pub(super) async fn alter(cx: &mut Ddl<'_>, alter: &ast::AlterTable) -> Result<(
             } => {
                 let at = find(&new, column_name)?;
                 refuse_used(cx, old).await?;
-                new.attributes[at] = attribute_of(cx, column_name, data_type)?;
+                new.attributes[at] = attribute_in(cx, old, column_name, data_type)?;
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 let at = find(&new, old_column_name)?;

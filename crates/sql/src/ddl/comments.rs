@@ -3,6 +3,7 @@
 use super::{Ddl, constraints, domains, schemas, types};
 use crate::bind;
 use crate::catalog::{self, Comments, Object, Part};
+use crate::constraint::missing;
 use crate::error::{SqlError, state};
 use crate::names;
 use crate::system;
@@ -95,9 +96,7 @@ async fn on_constraint(
         other => return Err(catalog::not_a("table", other.name())),
     };
     if !constraints::names_of(&table).any(|name| name == constraint) {
-        let name = &table.name;
-        let message = format!("constraint \"{constraint}\" for table \"{name}\" does not exist");
-        return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+        return Err(missing(&table.name, constraint));
     }
     set_part(cx, table.id, Part::Constraint, constraint, text).await
 }

@@ -5,7 +5,7 @@ use super::rows::{Move, check_rows, rewrite};
 use super::{Ddl, comments, create, foreign_keys, stored};
 use crate::bind::Binder;
 use crate::catalog::Table;
-use crate::constraint::Check;
+use crate::constraint::{self, Check};
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
 use crate::kv;
@@ -226,10 +226,7 @@ pub(super) async fn rename_constraint(
     new: &str,
 ) -> Result<(), SqlError> {
     if names_of(table).all(|other| other != old) {
-        return Err(SqlError::new(
-            state::UNDEFINED_OBJECT,
-            format!("constraint \"{old}\" for table \"{}\" does not exist", table.name),
-        ));
+        return Err(constraint::missing(&table.name, old));
     }
     if names_of(table).any(|other| other == new) {
         return Err(exists(table, new));

@@ -9,6 +9,7 @@ use crate::materialized::{
 use crate::names;
 use crate::parse::Parsed;
 use crate::system::quoted;
+use crate::temporary::is_temporary;
 use meridian_txn::Lock;
 use sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, ColumnDef, CreateTable, ObjectName,
@@ -28,6 +29,10 @@ pub(super) async fn query_of(
     let text = text.ok_or_else(|| SqlError::unsupported("this form of the statement"))?;
     let (mut text, bound) = views::settle(cx, text).await?;
     stored::refuse_zone(cx, bound.reads_zone)?;
+    if bound.reads.iter().any(|id| is_temporary(*id)) {
+        let message = "materialized views must not use temporary tables or views";
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+    }
     if !source.table_as.names.is_empty() {
         let name = |def: &ColumnDef| names::fold(&def.name);
         text = renamed(&text, create.columns.iter().map(name));
@@ -36,7 +41,7 @@ pub(super) async fn query_of(
 }
 
 /// Returns the text of a query whose columns have other names.
-fn renamed(text: &str, names: impl Iterator<Item = String>) -> String {
+pub(super) fn renamed(text: &str, names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.map(|name| quoted(&name)).collect();
     let listed: Vec<String> = names.iter().map(|name| format!("q.{name}")).collect();
     format!("SELECT {} FROM ({text}) AS q({})", listed.join(", "), names.join(", "))

@@ -381,10 +381,14 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
             let name = names::relation(&alter.name)?;
             if alter.if_exists && cx.relation(&name).await?.is_none() {
                 cx.skip("relation", &name.name);
-            } else {
+            } else if !views::renamed(cx, alter, source.renames_view).await? {
                 alter_table(cx, alter, is_materialized).await?;
             }
-            let kind = if is_materialized { "MATERIALIZED VIEW" } else { "TABLE" };
+            let kind = match source.renames_view {
+                true => "VIEW",
+                false if is_materialized => "MATERIALIZED VIEW",
+                false => "TABLE",
+            };
             format!("ALTER {kind}")
         }
         Statement::Truncate(truncate) => {

@@ -277,21 +277,27 @@ pub(super) async fn drop(
 ) -> Result<(), SqlError> {
     for name in named {
         let name = names::simple(name)?;
-        if name.starts_with(temporary::ALIAS) {
-            return Err(missing(&name));
-        }
         if is_system_schema(&name) {
             let message =
                 format!("cannot drop schema {name} because it is required by the database system");
             return Err(SqlError::new(state::DEPENDENT_OBJECTS, message));
         }
-        let Some(id) = catalog::schema_id(cx.txn, &name, Lock::Exclusive).await? else {
+        let id = match name.as_str() {
+            // Another name of the session's schema is no schema.
+            temporary::ALIAS => None,
+            name => catalog::schema_id(cx.txn, name, Lock::Exclusive).await?,
+        };
+        let Some(id) = id else {
             if if_exists {
                 cx.skip("schema", &name);
                 continue;
             }
             return Err(missing(&name));
         };
+        if temporary::is_temporary(id) {
+            let what = "DROP SCHEMA of temporary objects";
+            return Err(SqlError::unsupported(what).hint("DISCARD TEMP drops them all."));
+        }
         empty(cx, id, &name, cascade).await?;
         catalog::put_schema_name(cx.txn, &name, None)?;
         let before = descriptor(cx, id, &name).await?;

@@ -144,13 +144,15 @@ async fn create_composite(
     put_composite(cx, None, new).map(|_| ())
 }
 
-/// Stores a new version of a composite type, and that it uses the types of its fields.
+/// Stores a new version of a composite type, and that it uses the types of its fields. Fails with
+/// 54001 or 54011 if it is too large.
 pub(super) fn put_composite(
     cx: &mut Ddl<'_>,
     old: Option<Composite>,
     new: composite::Descriptor,
 ) -> Result<UserType, SqlError> {
     let new = Composite::of(new);
+    new.check_size()?;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for (of, types) in [(old, &mut before), (Some(new), &mut after)] {
         let fields = of.iter().flat_map(|of| of.fields().iter());
@@ -259,20 +261,23 @@ pub(super) async fn move_to(
     }
     cx.txn.put(kv::type_name_key(old.schema(), old.name()), None)?;
     catalog::put_type_name(cx.txn, schema, name, old.id())?;
+    let place = |(of_schema, of_name, version): (&mut u32, &mut String, &mut u64)| {
+        (*of_schema, *of_name, *version) = (schema, name.to_owned(), *version + 1);
+    };
     let new = match old {
         UserType::Enum(ty) => {
             let mut new = ty.descriptor().clone();
-            (new.schema, new.name, new.version) = (schema, name.to_owned(), new.version + 1);
+            place((&mut new.schema, &mut new.name, &mut new.version));
             UserType::Enum(Enum::of(new)?)
         }
         UserType::Composite(ty) => {
             let mut new = ty.descriptor().clone();
-            (new.schema, new.name, new.version) = (schema, name.to_owned(), new.version + 1);
+            place((&mut new.schema, &mut new.name, &mut new.version));
             UserType::Composite(Composite::of(new))
         }
         UserType::Domain(domain) => {
             let mut new = domain.descriptor().clone();
-            (new.schema, new.name, new.version) = (schema, name.to_owned(), new.version + 1);
+            place((&mut new.schema, &mut new.name, &mut new.version));
             return domains::replace(cx, domain, new).await;
         }
     };
@@ -300,7 +305,11 @@ pub(super) async fn replace(
     let (before, after) = (old.name(), new.name());
     let is_moved = (before, old.schema()) != (after, new.schema());
     let mut readable = Vec::new();
-    for user in users::of(cx, old.id()).await? {
+    let mut users = users::of(cx, old.id()).await?;
+    // A table that has the type beside a type with it takes its own new version first.
+    users.sort_by_key(|user| matches!(user, Object::Composite(_)));
+    for user in users {
+        let Some(user) = users::now(cx, user.id()).await? else { continue };
         match user {
             Object::Table(table) => {
                 let mut changed = (*table).clone();
@@ -494,7 +503,9 @@ pub(super) async fn drop_one(
     }
     cx.clean = false;
     for user in users {
-        drop_uses(cx, &user, ty).await?;
+        if let Some(user) = users::now(cx, user.id()).await? {
+            drop_uses(cx, &user, ty).await?;
+        }
     }
     if let UserType::Domain(domain) = ty
         && let Some(over) = domain.descriptor().over
@@ -557,14 +568,10 @@ async fn drop_uses(cx: &mut Ddl<'_>, user: &Object, ty: UserType) -> Result<(), 
             }
             Ok(())
         }
-        Object::Table(table) => {
-            // What was dropped before may have changed it.
-            let cache = &cx.engine.cache;
-            let now = catalog::table_by_id(cx.txn, cache, table.id, false, Lock::Exclusive);
-            let Some(before) = now.await? else { return Ok(()) };
-            cx.refuse_deferred("ALTER TABLE", &before)?;
-            let mut after = (*before).clone();
-            let names: Vec<String> = columns_of(&before, ty).map(str::to_owned).collect();
+        Object::Table(before) => {
+            cx.refuse_deferred("ALTER TABLE", before)?;
+            let mut after = (**before).clone();
+            let names: Vec<String> = columns_of(before, ty).map(str::to_owned).collect();
             for name in names {
                 cx.cascaded.push(format!("column {name} of table {}", before.name));
                 let ident = Ident::with_quote('"', name);
@@ -572,8 +579,8 @@ async fn drop_uses(cx: &mut Ddl<'_>, user: &Object, ty: UserType) -> Result<(), 
                 columns::drop(cx, &mut after, &ident, true, true).await?;
                 after.settle();
             }
-            views::check_readers(cx, &before, &after).await?;
-            change(cx, &before, after)
+            views::check_readers(cx, before, &after).await?;
+            change(cx, before, after)
         }
         Object::View(view) => {
             if let Some(view) = views::of_id(cx, view.id).await? {

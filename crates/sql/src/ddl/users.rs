@@ -51,6 +51,11 @@ pub(super) async fn of(cx: &mut Ddl<'_>, object: u32) -> Result<Vec<Object>, Sql
     Ok(users)
 }
 
+/// Returns an object as it is in the middle of a change, which may have been one of it.
+pub(super) async fn now(cx: &mut Ddl<'_>, id: u32) -> Result<Option<Object>, SqlError> {
+    catalog::object_by_id(cx.txn, &cx.engine.cache, id, false, Lock::Exclusive).await
+}
+
 /// Notes the types that a table has after a change, and no longer those that it had before.
 pub(super) fn settle_types(
     cx: &mut Ddl<'_>,

@@ -2,12 +2,14 @@
 //!
 //! A change that the query of a view would notice is refused, or drops the view with CASCADE.
 
-use super::{Ddl, check_row_type, depended_on, duplicate, erase, stored, users};
+use super::{Ddl, check_row_type, depended_on, duplicate, erase, materialized, stored, users};
 use crate::bind::Objects;
 use crate::catalog::{self, ColumnDef, Object, Resolver, SearchPath, Table, UserType};
 use crate::clauses;
 use crate::compile::{self, BoundView};
+use crate::composite::Composite;
 use crate::error::{SqlError, state};
+use crate::kv;
 use crate::names::{self, Qualified};
 use crate::response::Column;
 use crate::sequence;
@@ -15,7 +17,7 @@ use crate::temporary;
 use crate::types::Type;
 use crate::view::{self, View};
 use meridian_txn::{Lock, SchemaVersion};
-use sqlparser::ast;
+use sqlparser::ast::{self, AlterTableOperation};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -300,6 +302,81 @@ pub(super) async fn set_schema(cx: &mut Ddl<'_>, old: &View, schema: u32) -> Res
     catalog::put(cx.txn, &Object::View(Arc::new(view)))
 }
 
+/// Runs ALTER VIEW … RENAME, or ALTER TABLE … RENAME of a view; returns false if the relation is
+/// none. Fails with 42P01 or 42809 if it has to be one.
+pub(super) async fn renamed(
+    cx: &mut Ddl<'_>,
+    alter: &ast::AlterTable,
+    is_view: bool,
+) -> Result<bool, SqlError> {
+    let [operation] = &*alter.operations else { return Ok(false) };
+    let renames = matches!(
+        operation,
+        AlterTableOperation::RenameTable { .. } | AlterTableOperation::RenameColumn { .. }
+    );
+    let name = names::relation(&alter.name)?;
+    let found = if renames { cx.relation(&name).await? } else { None };
+    let object = match found {
+        Some(found) if found.id == found.table => cx.object(&name).await?,
+        _ => None,
+    };
+    match (object, found) {
+        (Some(Object::View(view)), _) => rename(cx, &view, operation).await.map(|()| true),
+        _ if !is_view => Ok(false),
+        (_, Some(_)) => Err(catalog::not_a("view", &name.name)),
+        (_, None) => {
+            let message = format!("relation \"{name}\" does not exist");
+            Err(SqlError::new(state::UNDEFINED_TABLE, message))
+        }
+    }
+}
+
+/// Gives a view, or a column of it, another name.
+async fn rename(
+    cx: &mut Ddl<'_>,
+    old: &View,
+    operation: &AlterTableOperation,
+) -> Result<(), SqlError> {
+    let (mut name, mut columns, mut text) =
+        (old.name.clone(), old.columns.clone(), old.text.clone());
+    match operation {
+        AlterTableOperation::RenameTable {
+            table_name: ast::RenameTableNameKind::As(new) | ast::RenameTableNameKind::To(new),
+        } => {
+            name = names::simple(new)?;
+            cx.check_free(old.schema, &name).await?;
+            check_row_type(cx, old.schema, &name).await?;
+            refuse_renamed(cx, old.id, &old.name).await?;
+            cx.txn.put(kv::name_key(old.schema, &old.name), None)?;
+            catalog::put_name(cx.txn, old.schema, &name, old.id, old.id)?;
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            let (from, to) = (names::fold(old_column_name), names::fold(new_column_name));
+            let Some(at) = columns.iter().position(|column| column.name == from) else {
+                let message = format!("column \"{from}\" does not exist");
+                return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+            };
+            if columns.iter().any(|column| column.name == to) {
+                let message = format!("column \"{to}\" of relation \"{name}\" already exists");
+                return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+            }
+            if let Some(reader) = readers(cx, old.id).await?.first() {
+                let what = "renaming a column of a view that another view reads";
+                return Err(SqlError::unsupported(what)
+                    .detail(format!("The view \"{}\" reads it.", reader.name)));
+            }
+            columns[at].name = to;
+            text = materialized::renamed(&text, columns.iter().map(|column| column.name.clone()));
+        }
+        other => return Err(SqlError::unsupported(format!("ALTER VIEW {other}"))),
+    }
+    outdate(cx, old, old.version + 1).await?;
+    let name = (old.schema, name);
+    let mut view = View::new(old.id, name, old.version + 1, columns, text, old.reads.clone());
+    view.by_id = old.by_id;
+    catalog::put(cx.txn, &Object::View(Arc::new(view)))
+}
+
 /// Gives the columns of a view a new version of their type.
 pub(super) async fn set_type(cx: &mut Ddl<'_>, old: &View, new: UserType) -> Result<(), SqlError> {
     outdate(cx, old, old.version + 1).await?;
@@ -397,6 +474,8 @@ async fn meaning(cx: &mut Ddl<'_>, view: &View, table: &Table) -> Result<Meaning
     let as_now = |objects: &mut Objects| {
         let tables = objects.tables.iter_mut();
         tables.filter(|it| it.id == table.id).for_each(|it| *it = Arc::new(table.clone()));
+        let types = objects.types.iter_mut().filter(|(_, ty)| ty.planned().id == table.id);
+        types.for_each(|(_, ty)| *ty = UserType::Composite(Composite::of_table(table)));
     };
     let parsed = view.parsed()?;
     let public = SearchPath::public();

@@ -21,6 +21,10 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> bool {
     if !is(0, "create") && !is(0, "alter") {
         return false;
     }
+    // Its text is put between brackets.
+    if is(0, "create") && !is_balanced(&tokens[2..]) {
+        return false;
+    }
     let mut name_end = 3;
     while tokens.get(name_end).is_some_and(|token| token.token == Token::Period) {
         name_end += 2;
@@ -45,6 +49,18 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> bool {
         tokens.splice(name_end..name_end, [word("alter"), word("column"), value]);
     }
     true
+}
+
+/// True if each closing bracket has an opening one before it.
+fn is_balanced(tokens: &[TokenWithSpan]) -> bool {
+    let mut depth = 0_usize;
+    tokens.iter().all(|token| {
+        let closes = token.token == Token::RParen;
+        depth += usize::from(token.token == Token::LParen);
+        let is_open = depth > 0;
+        depth -= usize::from(closes && is_open);
+        !closes || is_open
+    })
 }
 
 #[cfg(test)]
@@ -75,6 +91,10 @@ mod tests {
         }
         assert!(parse::statements("create domain d").is_err());
         assert!(parse::statements("create domain d as").is_err());
+        for glued in ["create domain d as int) partition by (a", "create domain d as int) with (a"]
+        {
+            assert!(parse::statements(glued).is_err(), "{glued}");
+        }
         assert!(!parse::statements("create table domain (d int)").expect("a table")[0].is_domain);
     }
 }

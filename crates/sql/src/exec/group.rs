@@ -6,6 +6,7 @@ use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::key;
 use crate::physical::{Node, Op};
+use crate::record::similar::Similar;
 use meridian_txn::Future;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -69,11 +70,12 @@ pub(super) struct Distinct {
     input: Box<dyn Operator>,
     plan: Arc<Node>,
     seen: HashSet<Vec<u8>>,
+    similar: Similar,
 }
 
 impl Distinct {
     pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
-        Distinct { input, plan, seen: HashSet::new() }
+        Distinct { input, plan, seen: HashSet::new(), similar: Similar::default() }
     }
 }
 
@@ -93,6 +95,7 @@ impl Operator for Distinct {
                 cx.pause(found.len()).await;
                 let mut fresh = Vec::with_capacity(found.len());
                 for row in found {
+                    self.similar.check(on.iter().map(|at| &row[*at]))?;
                     let mut bytes = Vec::new();
                     on.iter().for_each(|at| key::write(&row[*at], false, &mut bytes));
                     let length = bytes.len();

@@ -7,6 +7,7 @@ use crate::key;
 use crate::logical::SetOp;
 use crate::memory::weight;
 use crate::physical::{Node, Op};
+use crate::record::similar::Similar;
 use meridian_txn::Future;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,11 +20,12 @@ pub(super) struct Set {
     at: usize,
     /// The rows of the last side, or those that were returned, with their numbers.
     counts: HashMap<Vec<u8>, u64>,
+    similar: Similar,
 }
 
 impl Set {
     pub(super) fn new(sides: Vec<Box<dyn Operator>>, plan: Arc<Node>) -> Self {
-        Set { sides, plan, at: 0, counts: HashMap::new() }
+        Set { sides, plan, at: 0, counts: HashMap::new(), similar: Similar::default() }
     }
 
     /// Counts the rows of the last side.
@@ -36,6 +38,7 @@ impl Set {
             }
             cx.pause(found.len()).await;
             for row in found {
+                self.similar.check(&row)?;
                 let bytes = bytes(&row);
                 cx.state.held.add(bytes.len() + 56)?;
                 *self.counts.entry(bytes).or_default() += 1;
@@ -98,6 +101,9 @@ impl Operator for Set {
                 cx.pause(found.len()).await;
                 let mut kept = Vec::with_capacity(found.len());
                 for row in found {
+                    if !(*op == SetOp::Union && *all) {
+                        self.similar.check(&row)?;
+                    }
                     let known = self.counts.len();
                     if self.keeps(*op, *all, &row) {
                         if self.counts.len() > known {

@@ -6,6 +6,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::memory::weight;
 use crate::physical::{Node, Op, SortBy};
+use crate::record::similar::Similar;
 use crate::turn;
 use meridian_txn::Future;
 use std::cmp::Ordering;
@@ -61,7 +62,7 @@ impl Operator for Sort {
                         usize::try_from(limit.saturating_add(offset)).unwrap_or(usize::MAX)
                     }
                 };
-                let mut rows: Vec<Row> = Vec::new();
+                let (mut rows, mut similar): (Vec<Row>, _) = (Vec::new(), Similar::default());
                 loop {
                     let found = self.input.next(cx, CHUNK_ROWS).await?;
                     if found.is_empty() {
@@ -69,6 +70,7 @@ impl Operator for Sort {
                     }
                     cx.pause(found.len()).await;
                     for row in found {
+                        similar.check(by.iter().map(|key| &row[key.column]))?;
                         cx.hold(&row)?;
                         rows.push(row);
                     }

@@ -6,6 +6,7 @@ use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::memory::weight;
 use crate::physical::{Node, Op, SortBy};
+use crate::record::similar::Similar;
 use crate::turn;
 use crate::window::{Offsets, Partition};
 use meridian_txn::Future;
@@ -43,6 +44,10 @@ impl Window {
         };
         let mut rows = all(self.input.as_mut(), cx).await?;
         let by: Vec<SortBy> = partition.iter().map(part).chain(order.iter().copied()).collect();
+        let mut similar = Similar::default();
+        for row in &rows {
+            similar.check(by.iter().map(|key| &row[key.column]))?;
+        }
         if !by.is_empty() {
             turn::sort(&mut rows, &mut cx.state.turn, |a, b| compare(&by, a, b)).await;
         }

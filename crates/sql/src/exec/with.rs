@@ -5,6 +5,7 @@ use crate::error::SqlError;
 use crate::key;
 use crate::memory::weight;
 use crate::physical::{Node, Op, RowsOf};
+use crate::record::similar::Similar;
 use meridian_txn::{Future, Locking};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -98,6 +99,7 @@ pub(super) struct Recursive {
     before_held: usize,
     /// All rows, if duplicates do not count.
     seen: HashSet<Vec<u8>>,
+    similar: Similar,
     ended: bool,
 }
 
@@ -111,6 +113,7 @@ impl Recursive {
             held: 0,
             before_held: 0,
             seen: HashSet::new(),
+            similar: Similar::default(),
             ended: false,
         }
     }
@@ -140,6 +143,7 @@ impl Operator for Recursive {
                 }
                 if !all {
                     for row in std::mem::take(&mut found) {
+                        self.similar.check(&row)?;
                         let mut bytes = Vec::new();
                         row.iter().for_each(|datum| key::write(datum, false, &mut bytes));
                         let length = bytes.len();

@@ -8,6 +8,7 @@ use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::limits;
 use crate::memory;
+use crate::record::similar::check_all;
 use crate::types::Type;
 use std::sync::Arc;
 
@@ -139,6 +140,7 @@ fn prepend(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 /// True if each element of one array is in the other. NULL is in none.
 fn contains(args: &[Datum], outer: usize, inner: usize) -> Result<Datum, SqlError> {
     let (outer, inner) = (array_at(args, outer)?, array_at(args, inner)?);
+    check_all(inner.values().iter().chain(outer.values()))?;
     let outer = sorted(outer);
     let has = |value: &Datum| !value.is_null() && finds(&outer, value);
     Ok(Datum::Bool(inner.values().iter().all(has)))
@@ -157,6 +159,7 @@ fn finds(sorted: &[&Datum], value: &Datum) -> bool {
 
 fn overlaps(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let (left, right) = (array_at(args, 0)?, array_at(args, 1)?);
+    check_all(left.values().iter().chain(right.values()))?;
     let right = sorted(right);
     let has = |value: &Datum| !value.is_null() && finds(&right, value);
     Ok(Datum::Bool(left.values().iter().any(has)))
@@ -202,6 +205,7 @@ fn found(args: &[Datum], from: i64) -> Result<Option<Vec<Datum>>, SqlError> {
         let what = "searching for elements in multidimensional arrays is not supported";
         return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, what));
     }
+    check_all([&args[1]].into_iter().chain(array.values()))?;
     let lower = array.dimensions().first().map_or(1, |dimension| i64::from(dimension.lower));
     let subscripts = (lower..).zip(array.values());
     let equal = subscripts.filter(|(at, value)| *at >= from && value.order(&args[1]).is_eq());
@@ -233,6 +237,7 @@ fn remove(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         let what = "removing elements from multidimensional arrays is not supported";
         return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, what));
     }
+    check_all(array.values().iter().chain([&args[1]]))?;
     let stays = |value: &&Datum| value.order(&args[1]).is_ne();
     let values: Vec<_> = array.values().iter().filter(stays).cloned().collect();
     let lower = array.dimensions().first().map_or(1, |dimension| dimension.lower);
@@ -242,6 +247,7 @@ fn remove(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn replace(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let Datum::Array(array) = &args[0] else { return Ok(Datum::Null) };
+    check_all(array.values().iter().chain([&args[1]]))?;
     let other = |value: &Datum| {
         Ok(if value.order(&args[1]).is_eq() { args[2].clone() } else { value.clone() })
     };

@@ -145,10 +145,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     never("pg_relation_is_publishable"),
     nothing("acldefault", A_TEXT),
     reads("shobj_description", &[OID, TEXT], A_TEXT, shared_comment),
-    nothing("pg_get_function_arguments", A_TEXT),
-    nothing("pg_get_function_identity_arguments", A_TEXT),
-    nothing("pg_get_function_result", A_TEXT),
+    Function::new("pg_get_function_arguments", &[OID], A_TEXT, function_arguments).stable(),
+    Function::new("pg_get_function_identity_arguments", &[OID], A_TEXT, function_arguments)
+        .stable(),
+    Function::new("pg_get_function_result", &[OID], A_TEXT, function_result).stable(),
     nothing("pg_get_partkeydef", A_TEXT),
+    nothing("pg_get_function_sqlbody", A_TEXT),
     nothing("pg_get_ruledef", A_TEXT),
     nothing("pg_get_statisticsobjdef_columns", A_TEXT),
     nothing("pg_get_triggerdef", A_TEXT),
@@ -275,9 +277,17 @@ fn collation(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlErr
     found(args, by_name, |oid| name_of(oid).map(|(_, name)| system::quoted(name)))
 }
 
-/// Returns a function, which no system table lists, by its id.
-fn signature(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
-    found(args, |_| Err(SqlError::unsupported("the name of a function's signature")), |_| None)
+fn signature(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let by_name = |name: &str| system::signature_named(name.trim(), |ty| catalog.type_id(ty));
+    found(args, by_name, system::signature_of)
+}
+
+fn function_arguments(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    some(u32::try_from(whole_at(args, 0)?).ok().and_then(system::arguments_of))
+}
+
+fn function_result(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    some(u32::try_from(whole_at(args, 0)?).ok().and_then(system::result_of))
 }
 
 /// Returns an operator, which no system table lists, by its id.

@@ -7,6 +7,7 @@ use crate::error::SqlError;
 use crate::expr::Scope;
 use crate::limits;
 use crate::memory;
+use crate::record::similar::check_all;
 use crate::types::Type;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -28,16 +29,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn nullif(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    Ok(if args[0].order(&args[1]).is_eq() { Datum::Null } else { args[0].clone() })
+    Ok(if args[0].compare(&args[1])?.is_eq() { Datum::Null } else { args[0].clone() })
 }
 
 fn greatest(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    check_all(args)?;
     let known = args.iter().filter(|arg| !arg.is_null());
     // Of equal ones the first.
     Ok(known.rev().max_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null))
 }
 
 fn least(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    check_all(args)?;
     let known = args.iter().filter(|arg| !arg.is_null());
     Ok(known.min_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null))
 }

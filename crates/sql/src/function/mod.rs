@@ -336,11 +336,16 @@ const ALL: [&[Function]; 19] = [
     trigonometry::FUNCTIONS,
 ];
 
+/// Iterates over all functions and operators.
+pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
+    ALL.into_iter().chain(json::ALL).chain(time::ALL).flatten()
+}
+
 /// Returns the forms of a function or an operator.
 pub(crate) fn named(name: &str) -> &'static [&'static Function] {
     static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Function>>> = LazyLock::new(|| {
         let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
-        for function in ALL.into_iter().chain(json::ALL).chain(time::ALL).flatten() {
+        for function in all() {
             by_name.entry(function.name).or_default().push(function);
         }
         by_name

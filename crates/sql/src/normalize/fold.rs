@@ -127,7 +127,7 @@ fn value(expr: &Expr) -> Option<Datum> {
         }
         Expr::Compare(op, sides) => {
             let (left, right) = (constant(&sides.0)?, constant(&sides.1)?);
-            Some(Datum::Bool(op.holds(left.order(&right))))
+            Some(Datum::Bool(op.holds(left.compare(&right).ok()?)))
         }
         Expr::Not(inner) => match constant(inner)? {
             Datum::Bool(value) => Some(Datum::Bool(!value)),

@@ -4,20 +4,20 @@ use crate::engine::Engine;
 use crate::error::SqlError;
 use meridian_clock::Timestamp;
 use std::future::poll_fn;
-use std::sync::Arc;
 
 /// Reads notifications for the sessions of a process, as long as there are some that listen.
 pub struct Delivery {
-    engine: Arc<Engine>,
+    engine: Engine,
     is_over: bool,
 }
 
 impl Delivery {
     /// Begins to read for the sessions of a database that listen. Returns `None` if there are none,
     /// or if another delivery reads for them.
-    pub fn begin(engine: &Arc<Engine>) -> Option<Delivery> {
+    pub fn begin(engine: &Engine) -> Option<Delivery> {
         let begins = engine.listeners.begin_to_serve();
-        begins.then(|| Delivery { engine: engine.clone(), is_over: false })
+        // A session's temporary objects end with it, also if it was the first that listened.
+        begins.then(|| Delivery { engine: engine.without_session(), is_over: false })
     }
 
     /// Returns the database.

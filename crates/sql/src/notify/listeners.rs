@@ -47,8 +47,10 @@ struct State {
     inboxes: BTreeMap<u64, Arc<Inbox>>,
     /// True if a task reads for them.
     is_served: bool,
-    /// True if this process has notified, and rows may be left.
-    has_sent: bool,
+    /// The number of transactions of this process that have notified.
+    sent: u64,
+    /// Of these, the number of the first whose rows are erased.
+    erased_of: u64,
     /// When it looked last for rows to erase.
     erased: Duration,
 }
@@ -79,8 +81,7 @@ impl Listeners {
         if self.state().inboxes.is_empty() {
             *read = None;
         }
-        while !self.read_next(engine, token, &mut read).await? {}
-        let at = read.map_or(Timestamp::ZERO, |position| position.at);
+        let at = self.read_all(engine, token, &mut read).await?;
         let is_new = self.state().inboxes.insert(session, inbox.clone()).is_none();
         inbox.expect(channels, is_new.then_some(at));
         Ok(())
@@ -93,7 +94,7 @@ impl Listeners {
 
     /// Notes that a transaction of this process has notified.
     pub(super) fn sent(&self) {
-        self.state().has_sent = true;
+        self.state().sent += 1;
         self.has_news.store(true, Ordering::Release);
         self.waker.wake();
     }
@@ -133,38 +134,52 @@ impl Listeners {
     /// Reads what was committed up to now, above a token, and distributes it.
     pub(super) async fn read(&self, engine: &Engine, token: Timestamp) -> Result<(), SqlError> {
         let mut read = self.read.lock().await;
-        while !self.read_next(engine, token, &mut read).await? {}
-        Ok(())
+        self.read_all(engine, token, &mut read).await.map(drop)
     }
 
-    /// Reads the next snapshot. Returns false if it is behind the present. If it is dropped before
-    /// it ends, nothing has happened.
-    async fn read_next(
+    /// Reads one snapshot after another up to the present, and returns its timestamp. Those that it
+    /// has read count if it is dropped before it ends.
+    async fn read_all(
         &self,
         engine: &Engine,
         token: Timestamp,
         read: &mut Option<Position>,
-    ) -> Result<bool, SqlError> {
-        self.has_news.store(false, Ordering::Release);
+    ) -> Result<Timestamp, SqlError> {
+        loop {
+            self.has_news.store(false, Ordering::Release);
+            let Some(before) = *read else {
+                let at = first(engine, token).await?;
+                *read = Some(Position { at, whole: at });
+                return Ok(at);
+            };
+            match self.read_next(engine, token, before).await? {
+                Some((position, is_present)) => {
+                    *read = Some(position);
+                    if is_present {
+                        return Ok(position.at);
+                    }
+                }
+                // Rows are gone that were not read: it goes on at the present.
+                None => {
+                    let inboxes: Vec<_> = self.state().inboxes.values().cloned().collect();
+                    inboxes.iter().for_each(|inbox| inbox.lose());
+                    *read = None;
+                }
+            }
+        }
+    }
+
+    /// Reads and distributes the next snapshot. Returns its position, and true if it is the
+    /// present; `None` if it is older than what is kept. If it is dropped before it ends, nothing
+    /// has happened.
+    async fn read_next(
+        &self,
+        engine: &Engine,
+        token: Timestamp,
+        before: Position,
+    ) -> Result<Option<(Position, bool)>, SqlError> {
         let begin = |at| Begin { token, ..Begin::new(Mode::ReadOnly(at)) };
         let mut txn = engine.database().begin(begin(ReadAt::Now)).await?;
-        let snapshot_of = |txn: &dyn Transaction| {
-            txn.read_at().ok_or_else(|| SqlError::corrupted("a snapshot without a timestamp"))
-        };
-        let Some(before) = *read else {
-            // A read chooses the timestamp.
-            let key = kv::to_key(kv::NOTIFICATIONS.to_vec());
-            txn.get(&key, Lock::Shared).await?;
-            let (mut at, now_ns) = (snapshot_of(txn.as_ref())?, txn.began().earliest);
-            if at.nanos.saturating_add(STEP_NS) < now_ns {
-                // In a database that rests, the present is the time of its newest commit.
-                at = Timestamp::end_of(now_ns);
-                txn = engine.database().begin(begin(ReadAt::Exact(at))).await?;
-                txn.get(&key, Lock::Shared).await?;
-            }
-            *read = Some(Position { at, whole: at });
-            return Ok(true);
-        };
         let next_ns = before.at.nanos.saturating_add(STEP_NS);
         let is_present = txn.began().earliest <= next_ns;
         let found = async {
@@ -189,21 +204,16 @@ impl Listeners {
         };
         let (is_whole, rows) = match found.await {
             Ok(found) => found,
-            Err(Failure::BelowHorizon { .. }) => {
-                let inboxes: Vec<_> = self.state().inboxes.values().cloned().collect();
-                inboxes.iter().for_each(|inbox| inbox.lose());
-                *read = None;
-                return Ok(true);
-            }
+            Err(Failure::BelowHorizon { .. }) => return Ok(None),
             Err(other) => return Err(other.into()),
         };
         let at = snapshot_of(txn.as_ref())?;
         if at <= before.at {
-            return Ok(true);
+            return Ok(Some((before, true)));
         }
         self.distribute(rows, before, is_whole)?;
-        *read = Some(Position { at, whole: if is_whole { at } else { before.whole } });
-        Ok(is_present)
+        let whole = if is_whole { at } else { before.whole };
+        Ok(Some((Position { at, whole }, is_present)))
     }
 
     /// Gives the sessions what is new in rows.
@@ -233,16 +243,17 @@ impl Listeners {
     /// True if it is time to [erase](Listeners::erase), by a clock that only goes forward.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         let state = self.state();
-        let concerns = state.has_sent || !state.inboxes.is_empty();
+        let concerns = state.sent > state.erased_of || !state.inboxes.is_empty();
         concerns && now.saturating_sub(state.erased) >= ERASES
     }
 
     /// Erases the rows that are old.
     pub(crate) async fn erase(&self, engine: &Engine, now: Duration) -> Result<(), SqlError> {
-        {
+        let sent = {
             let mut state = self.state();
-            (state.erased, state.has_sent) = (now, false);
-        }
+            state.erased = now;
+            state.sent
+        };
         let mut txn = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
         let now_ns = txn.began().earliest;
         let (mut old, mut has_more) = (Vec::new(), false);
@@ -261,7 +272,30 @@ impl Listeners {
             // What loses a conflict is erased next time, or by another process.
             has_more |= !matches!(txn.commit().await, Outcome::Committed { .. });
         }
-        self.state().has_sent |= has_more;
+        if !has_more {
+            self.state().erased_of = sent;
+        }
         Ok(())
     }
+}
+
+/// Reads the first snapshot, which is the present, and returns its timestamp.
+async fn first(engine: &Engine, token: Timestamp) -> Result<Timestamp, SqlError> {
+    let begin = |at| Begin { token, ..Begin::new(Mode::ReadOnly(at)) };
+    let mut txn = engine.database().begin(begin(ReadAt::Now)).await?;
+    // A read chooses the timestamp.
+    let key = kv::to_key(kv::NOTIFICATIONS.to_vec());
+    txn.get(&key, Lock::Shared).await?;
+    let (mut at, now_ns) = (snapshot_of(txn.as_ref())?, txn.began().earliest);
+    if at.nanos.saturating_add(STEP_NS) < now_ns {
+        // In a database that rests, the present is the time of its newest commit.
+        at = Timestamp::end_of(now_ns);
+        txn = engine.database().begin(begin(ReadAt::Exact(at))).await?;
+        txn.get(&key, Lock::Shared).await?;
+    }
+    Ok(at)
+}
+
+fn snapshot_of(txn: &dyn Transaction) -> Result<Timestamp, SqlError> {
+    txn.read_at().ok_or_else(|| SqlError::corrupted("a snapshot without a timestamp"))
 }

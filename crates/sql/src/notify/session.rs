@@ -29,6 +29,8 @@ pub(crate) struct Notifications {
     has_sent: AtomicBool,
     /// True if the session's client receives notifications.
     is_received: AtomicBool,
+    /// True if the session listens on a channel.
+    listens: AtomicBool,
 }
 
 /// The actions of the open transaction, for when it commits.
@@ -164,6 +166,7 @@ impl Notifications {
             return;
         }
         let is_silent = self.inbox.apply(&done);
+        self.listens.store(!is_silent, Ordering::Relaxed);
         if is_silent {
             self.listeners.leave(self.session);
         }
@@ -176,6 +179,7 @@ impl Notifications {
     /// Ends listening at once.
     pub(crate) fn unlisten(&self) {
         self.inbox.apply(&[Action::Unlisten(None)]);
+        self.listens.store(false, Ordering::Relaxed);
         self.listeners.leave(self.session);
     }
 
@@ -204,6 +208,11 @@ impl Session {
     /// client. LISTEN is refused before (0A000).
     pub fn receive_notifications(&self) {
         self.facts.notifications.is_received.store(true, Ordering::Relaxed);
+    }
+
+    /// True if it listens on a channel.
+    pub fn listens(&self) -> bool {
+        self.facts.notifications.listens.load(Ordering::Relaxed)
     }
 
     /// True if its newest transaction has notified, and it listens: it is to

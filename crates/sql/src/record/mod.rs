@@ -1,18 +1,19 @@
 //! Rows as values: of type `record`, or of a composite type.
 
 mod binary;
+pub(crate) mod similar;
+mod size;
 mod text;
 
+use crate::cast;
 use crate::composite::Composite;
+use crate::datetime::Local;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::limits;
 use crate::types::Type;
+use size::TextSize;
 use std::cmp::Ordering;
 use std::sync::Arc;
-
-/// The number of rows inside each other that a value may have.
-const DEEPEST: usize = 500;
 
 /// Returns the error of an anonymous row as input, whose fields are not known.
 pub(crate) fn no_fields() -> SqlError {
@@ -77,30 +78,32 @@ impl Shape {
 pub struct Record {
     shape: Shape,
     values: Vec<Datum>,
-    /// The number of rows inside each other, this one included.
-    depth: usize,
+    text_size: TextSize,
 }
 
-/// Returns the number of rows inside each other that a value has.
-fn depth_of(value: &Datum) -> usize {
+/// True for a row, and for an array of rows.
+fn has_rows(value: &Datum) -> bool {
     match value {
-        Datum::Record(record) => record.depth,
-        Datum::Array(array) if array.element.is_row() => {
-            array.values().iter().map(depth_of).max().unwrap_or(0)
-        }
-        _ => 0,
+        Datum::Record(_) => true,
+        Datum::Array(array) => array.element.is_row(),
+        _ => false,
     }
 }
 
 impl Record {
-    /// Creates a row. Fails with 54001 if too many rows are inside each other.
+    /// Creates a row. Fails with 54000 if rows are inside it and its text would be too large.
     pub(crate) fn new(shape: Shape, values: Vec<Datum>) -> Result<Record, SqlError> {
         debug_assert_eq!(shape.fields().len(), values.len());
-        let depth = values.iter().map(depth_of).max().unwrap_or(0) + 1;
-        if depth > DEEPEST {
-            return Err(limits::too_deep("Rows inside each other", DEEPEST));
+        let text_size = TextSize::of_row(&values);
+        if values.iter().any(has_rows) {
+            text_size.check()?;
         }
-        Ok(Record { shape, values, depth })
+        Ok(Record { shape, values, text_size })
+    }
+
+    /// Returns the bytes of its text, at most.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.text_size.bytes()
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -122,31 +125,87 @@ impl Record {
         let mut pairs = self.fields().zip(other.fields()).enumerate();
         let different = pairs.find_map(|(at, ((left, a), (right, b)))| {
             if left.ty.oid() != right.ty.oid() {
-                let message = format!(
-                    "cannot compare dissimilar column types {} and {} at record column {}",
-                    left.ty.name(),
-                    right.ty.name(),
-                    at + 1
-                );
-                return Some(Err(SqlError::new(state::TYPE_MISMATCH, message)));
+                return Some(Err(dissimilar(left, right, at)));
             }
             a.compare(b).map(|order| Some(order).filter(|order| order.is_ne())).transpose()
         });
         match different {
             Some(different) => different,
             None if self.values.len() == other.values.len() => Ok(Ordering::Equal),
-            None => {
-                let message = "cannot compare record types with different numbers of columns";
-                Err(SqlError::new(state::TYPE_MISMATCH, message))
-            }
+            None => Err(other_count()),
         }
     }
+
+    /// Orders two rows as [`Record::compare`] does, and those that do not compare by the types of
+    /// their fields.
+    pub(crate) fn order(&self, other: &Record) -> Ordering {
+        let of_field = |((left, a), (right, b)): ((&Field, &Datum), (&Field, &Datum))| {
+            left.ty.oid().cmp(&right.ty.oid()).then_with(|| a.order(b))
+        };
+        let mut fields = self.fields().zip(other.fields()).map(of_field);
+        let different = fields.find(|order| order.is_ne());
+        different.unwrap_or_else(|| self.values.len().cmp(&other.values.len()))
+    }
+
+    /// Returns it as a row of another version of its type: attributes that were added are NULL.
+    fn in_version(&self, new: Composite) -> Result<Record, SqlError> {
+        let Shape::Named(old) = self.shape else { return Ok(self.clone()) };
+        let (before, mut values) = (&old.descriptor().attributes, self.values.iter());
+        let mut by_number = before.iter().map(|attribute| {
+            let value = if attribute.dropped { None } else { values.next() };
+            value.cloned().unwrap_or(Datum::Null)
+        });
+        let mut changed = Vec::with_capacity(new.fields().len());
+        for attribute in &new.descriptor().attributes {
+            let value = by_number.next().unwrap_or(Datum::Null);
+            if !attribute.dropped {
+                let value = in_version(value, attribute.ty)?;
+                changed.push(cast::cast(value, attribute.ty, false, Local::utc())?);
+            }
+        }
+        Record::new(Shape::Named(new), changed)
+    }
+}
+
+/// Returns a value whose rows are those of the version of their type that `ty` has.
+pub(crate) fn in_version(value: Datum, ty: Type) -> Result<Datum, SqlError> {
+    let Some(new) = ty.composite() else { return Ok(value) };
+    Ok(match value {
+        Datum::Record(record) => match record.shape {
+            Shape::Named(old) if old == new && !old.is_version(new) => {
+                Datum::Record(record.in_version(new)?.into())
+            }
+            _ => Datum::Record(record),
+        },
+        Datum::Array(array) => {
+            let element = Type::Composite(new);
+            let changed = array.map(element, |value| in_version(value.clone(), element))?;
+            Datum::Array(changed.into())
+        }
+        other => other,
+    })
+}
+
+/// Returns the error of rows with different types of a field.
+fn dissimilar(left: &Field, right: &Field, at: usize) -> SqlError {
+    let (left, right, number) = (left.ty.name(), right.ty.name(), at + 1);
+    let message = format!(
+        "cannot compare dissimilar column types {left} and {right} at record column {number}"
+    );
+    SqlError::new(state::TYPE_MISMATCH, message)
+}
+
+/// Returns the error of rows with different numbers of fields.
+fn other_count() -> SqlError {
+    let message = "cannot compare record types with different numbers of columns";
+    SqlError::new(state::TYPE_MISMATCH, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datetime::{Local, Zone};
+    use crate::composite::{Attribute, Descriptor};
+    use crate::datetime::Zone;
 
     fn row(values: &[Datum]) -> Record {
         let types = values.iter().map(|value| value.type_of().unwrap_or(Type::Text));
@@ -185,15 +244,65 @@ mod tests {
     }
 
     #[test]
-    fn rows_inside_each_other_are_limited() {
-        let mut inner = row(&[Datum::Int4(1)]);
+    fn dissimilar_rows_have_a_total_order() {
+        let rows = [
+            row(&[]),
+            row(&[Datum::Int8(0)]),
+            row(&[Datum::Int8(9), Datum::text("a")]),
+            row(&[Datum::Int4(1)]),
+            row(&[Datum::Int4(1), Datum::Int4(5)]),
+            row(&[Datum::Int4(1), Datum::text("a")]),
+            row(&[Datum::text("a")]),
+        ];
+        for (at, a) in rows.iter().enumerate() {
+            for (other, b) in rows.iter().enumerate() {
+                assert_eq!(a.order(b), at.cmp(&other), "{a:?} {b:?}");
+            }
+        }
+        let values = rows.map(|row| Datum::Record(row.into()));
+        for (a, b) in values.iter().zip(&values[1..]) {
+            let error = similar::check_all([a, b]).expect_err("dissimilar");
+            assert_eq!(error.sqlstate, state::TYPE_MISMATCH);
+        }
+    }
+
+    #[test]
+    fn the_text_of_rows_inside_each_other_is_limited() {
+        let mut inner = row(&[Datum::text("\"")]);
+        let mut levels = 1;
         let error = loop {
+            assert!(shown(&inner).len() <= inner.text_bytes(), "{levels} levels");
             match Record::new(Shape::of_types([Type::Record]), vec![Datum::Record(inner.into())]) {
                 Ok(outer) => inner = outer,
                 Err(error) => break error,
             }
+            levels += 1;
         };
-        assert_eq!(error.sqlstate, state::TOO_COMPLEX);
+        assert_eq!((error.sqlstate, levels), (state::TOO_LARGE, 24));
+    }
+
+    #[test]
+    fn rows_become_those_of_another_version_of_their_type() {
+        let attribute = |name: &str, ty| Attribute { name: name.into(), ty, dropped: false };
+        let mut descriptor = Descriptor {
+            id: 93_000,
+            array: 93_001,
+            name: "c".into(),
+            version: 1,
+            attributes: vec![attribute("a", Type::Int4), attribute("b", Type::Text)],
+            schema: crate::system::PUBLIC,
+        };
+        let before = Composite::of(descriptor.clone());
+        descriptor.version = 2;
+        descriptor.attributes[0].drop(0);
+        descriptor.attributes.push(attribute("n", Type::Int8));
+        let after = Composite::of(descriptor);
+        let values = vec![Datum::Int4(1), Datum::text("x")];
+        let row = Record::new(Shape::Named(before), values).expect("a row");
+        let row = in_version(Datum::Record(row.into()), Type::Composite(after)).expect("a row");
+        let Datum::Record(row) = row else { panic!("{row:?}") };
+        assert_eq!(row.values(), [Datum::text("x"), Datum::Null]);
+        assert_eq!(shown(&row), "(x,)");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! and others.
 
 use super::dependencies::row_type_id;
-use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, domains, type_written};
+use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, domains, functions, type_written};
 use crate::catalog::{ColumnDef, Comments, Part, SearchPath, Table, UserType};
 use crate::composite::{ROW_ARRAY, ROW_TYPE};
 use crate::constraint::ForeignKey;
@@ -203,10 +203,11 @@ impl Catalog {
         column.generated.as_deref().map(|text| self.shown_text(text))
     }
 
-    /// Returns the name of a type or relation as SQL writes it.
+    /// Returns the name of a type or relation as SQL writes it: of a row type, that of its relation.
     fn shown_object(&self, id: u32) -> String {
         let ty = self.types.iter().find(|ty| ty.id() == id);
-        let relation = || self.relation_name(id.into()).unwrap_or_else(|| id.to_string());
+        let relation = i64::from(id & !ROW_TYPE);
+        let relation = || self.relation_name(relation).unwrap_or_else(|| id.to_string());
         ty.map_or_else(relation, |ty| self.shown_type(*ty))
     }
 
@@ -592,9 +593,16 @@ pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
             let ty = u32::try_from(oid).ok().and_then(|oid| {
                 Type::with_modifier(oid, modifier.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1))
             });
-            let Some(ty) = ty else { return "???".into() };
-            let unlimited = modifier.and_then(|_| name_without_length(ty));
-            return unlimited.unwrap_or_else(|| ty.to_string());
+            let pseudo =
+                functions::PSEUDO_TYPES.iter().find(|(other, ..)| i64::from(*other) == oid);
+            return match (ty, pseudo) {
+                (Some(ty), _) => {
+                    let unlimited = modifier.and_then(|_| name_without_length(ty));
+                    unlimited.unwrap_or_else(|| ty.to_string())
+                }
+                (None, Some((_, name, _))) => quoted(name),
+                (None, None) => "???".into(),
+            };
         }
     };
     name.into()

@@ -1,11 +1,18 @@
-//! The functions by which types are read and written, as `pg_type` names them. They cannot be
-//! called, and `pg_proc` does not list them: clients tell the kinds of types by their names.
+//! The functions by which types are read and written, as `pg_type` names them and `pg_proc` lists
+//! them. They cannot be called: clients tell the kinds of types by their names.
 
 use super::Value;
+use super::functions::{ANY, CSTRING, INTERNAL_TYPE, Procedure};
+use crate::function::Volatility;
+use crate::types::Type;
 
 /// The functions of a type: the beginning of their names, and their ids, of those for input,
 /// output, receive and send.
 type Functions = (&'static str, [u32; 4]);
+
+/// The pseudo-types of any array, and of any enum.
+const ANY_ARRAY: u32 = 2277;
+const ANY_ENUM: u32 = 3500;
 
 const ENDS: [&str; 4] = ["in", "out", "recv", "send"];
 
@@ -16,7 +23,7 @@ pub(super) const ENUM: Functions = ("enum_", [3506, 3507, 3532, 3533]);
 pub(super) const ROW: Functions = ("record_", [2290, 2291, 2402, 2403]);
 
 /// The functions of PostgreSQL's types, and the alignment of these.
-const OF_TYPES: [(u32, Functions, &str); 47] = [
+const OF_TYPES: [(u32, Functions, &str); 56] = [
     (16, ("bool", [1242, 1243, 2436, 2437]), "c"),
     (17, ("bytea", [1244, 31, 2412, 2413]), "i"),
     (18, ("char", [1245, 33, 2434, 2435]), "c"),
@@ -54,7 +61,13 @@ const OF_TYPES: [(u32, Functions, &str); 47] = [
     (2204, ("regoperator", [2216, 2217, 2450, 2451]), "i"),
     (2205, ("regclass", [2218, 2219, 2452, 2453]), "i"),
     (2206, ("regtype", [2220, 2221, 2454, 2455]), "i"),
+    (2249, ("record_", [2290, 2291, 2402, 2403]), "d"),
+    (2275, ("cstring_", [2292, 2293, 2500, 2501]), "c"),
+    (2276, ("any_", [2294, 2295, 0, 0]), "i"),
     (2277, ("anyarray_", [2296, 2297, 2502, 2503]), "d"),
+    (2278, ("void_", [2298, 2299, 3120, 3121]), "i"),
+    (2281, ("internal_", [2304, 2305, 0, 0]), "d"),
+    (2776, ("anynonarray_", [2777, 2778, 0, 0]), "i"),
     (2950, ("uuid_", [2952, 2953, 2961, 2962]), "c"),
     (3220, ("pg_lsn_", [3229, 3230, 3238, 3239]), "d"),
     (3361, ("pg_ndistinct_", [3355, 3356, 3357, 3358]), "i"),
@@ -63,7 +76,10 @@ const OF_TYPES: [(u32, Functions, &str); 47] = [
     (4089, ("regnamespace", [4084, 4085, 4087, 4088]), "i"),
     (4096, ("regrole", [4098, 4092, 4094, 4095]), "i"),
     (4191, ("regcollation", [4193, 4194, 4196, 4197]), "i"),
+    (3500, ("anyenum_", [3504, 3505, 0, 0]), "i"),
     (5017, ("pg_mcv_list_", [5018, 5019, 5020, 5021]), "i"),
+    (5077, ("anycompatible_", [5086, 5087, 0, 0]), "i"),
+    (5078, ("anycompatiblearray_", [5088, 5089, 5090, 5091]), "d"),
 ];
 
 /// The functions that find the elements of values.
@@ -122,23 +138,86 @@ pub(super) fn subscript<'a>(oid: u32, is_array: bool) -> Value<'a> {
     Value::Procedure(id, name.to_owned())
 }
 
-fn all() -> impl Iterator<Item = (String, u32)> {
-    let of_types = OF_TYPES.iter().map(|(_, functions, _)| functions);
-    let stems = of_types.chain([&ARRAY, &DOMAIN, &ENUM, &ROW]);
-    let named = stems.flat_map(|(stem, ids)| {
-        // A type may have no function of a kind.
-        let pairs = ENDS.iter().zip(ids).filter(|(_, id)| **id > 0);
-        pairs.map(move |(end, id)| (format!("{stem}{end}"), *id))
+/// Types whose functions for input and receive also get the type of the elements and a modifier.
+const WITH_MODIFIER: [&str; 13] = [
+    "array_",
+    "bit_",
+    "bpchar",
+    "domain_",
+    "interval_",
+    "numeric_",
+    "record_",
+    "time_",
+    "timestamp_",
+    "timestamptz_",
+    "timetz_",
+    "varbit_",
+    "varchar",
+];
+
+/// Functions whose results depend on settings, or on the catalog.
+fn is_stable(stem: &str, end: &str) -> bool {
+    let is_reg = stem.starts_with("reg");
+    match end {
+        "in" if matches!(stem, "time_" | "timetz_") => true,
+        "in" | "out" => {
+            let is_time = matches!(stem, "date_" | "timestamp_" | "timestamptz_" | "interval_");
+            let is_made = matches!(stem, "array_" | "record_" | "enum_" | "anyarray_" | "anyenum_");
+            let is_made = is_made || stem == "anycompatiblearray_";
+            let is_input = end == "in";
+            is_reg
+                || is_time
+                || is_made && !(is_input && stem.starts_with("any"))
+                || stem == "aclitem"
+                || is_input && stem == "domain_"
+        }
+        _ => {
+            let is_text = matches!(stem, "text" | "name" | "bpchar" | "varchar" | "cstring_");
+            let is_made = matches!(stem, "array_" | "record_" | "enum_" | "anyarray_" | "domain_");
+            let is_statistics = stem.starts_with("pg_") && stem != "pg_lsn_";
+            is_text || is_made || is_statistics || stem == "anycompatiblearray_"
+        }
+    }
+}
+
+/// Iterates over all of them.
+pub(super) fn all() -> impl Iterator<Item = Procedure> {
+    let of_types = OF_TYPES.iter().map(|(oid, functions, _)| (*oid, functions));
+    let made = [(ANY_ARRAY, &ARRAY), (ANY, &DOMAIN), (ANY_ENUM, &ENUM)];
+    let functions = of_types.chain(made).flat_map(|(oid, (stem, ids))| {
+        let ends = ENDS.iter().zip(ids).filter(|(_, id)| **id > 0);
+        ends.map(move |(end, id)| function(oid, stem, end, *id))
     });
-    named.chain(SUBSCRIPTS.map(|(name, id)| (name.to_owned(), id)))
+    let subscripts = SUBSCRIPTS.map(|(name, oid)| Procedure {
+        oid,
+        ..Procedure::new(name, vec![INTERNAL_TYPE], INTERNAL_TYPE)
+    });
+    functions.chain(subscripts)
 }
 
-/// Returns the id of a function that `pg_type` names.
-pub(super) fn procedure_named(name: &str) -> Option<u32> {
-    all().find(|(other, _)| other == name).map(|(_, id)| id)
-}
-
-/// Returns the name of such a function, by its id.
-pub(super) fn procedure_name(id: u32) -> Option<String> {
-    all().find(|(_, other)| *other == id).map(|(name, _)| name)
+fn function(oid: u32, stem: &str, end: &str, id: u32) -> Procedure {
+    let is_reading = matches!(end, "in" | "recv");
+    let mut params = match end {
+        "in" => vec![CSTRING],
+        "recv" => vec![INTERNAL_TYPE],
+        _ => vec![oid],
+    };
+    if is_reading && stem == "enum_" {
+        params.push(Type::Oid.oid());
+    } else if is_reading && WITH_MODIFIER.contains(&stem) {
+        params.extend([Type::Oid.oid(), Type::Int4.oid()]);
+    }
+    let result = match end {
+        "out" => CSTRING,
+        "send" => Type::Bytea.oid(),
+        _ => oid,
+    };
+    let volatility = match is_stable(stem, end) {
+        true => Volatility::Stable,
+        false => Volatility::Immutable,
+    };
+    let name = format!("{stem}{end}");
+    // A domain may refuse NULLs.
+    let is_strict = !(is_reading && matches!(stem, "domain_" | "internal_"));
+    Procedure { oid: id, volatility, is_strict, ..Procedure::new(name, params, result) }
 }

@@ -11,8 +11,8 @@
 //! `meridian` is a third schema, with tables that PostgreSQL does not have; `pg_namespace` does
 //! not list it.
 //!
-//! Not done: rows of `pg_class` for the system tables themselves; functions, operators and casts
-//! (`pg_proc` and its like are empty).
+//! Not done: rows of `pg_class` for the system tables themselves; operators and casts
+//! (`pg_operator` and its like are empty).
 
 mod activity;
 mod catalog_tables;
@@ -21,12 +21,12 @@ mod collations;
 mod dependencies;
 mod describe;
 mod domains;
+pub(crate) mod functions;
 mod information_schema;
 mod input_functions;
 mod layout;
 mod operator_classes;
 mod privileges;
-mod procedures;
 mod roles;
 mod sequences;
 mod session;
@@ -44,9 +44,13 @@ pub(crate) use clock::interval_now;
 pub(crate) use collations::COLLATIONS;
 pub use describe::Catalog;
 pub(crate) use describe::{format_type, is_key_word, quoted};
-pub(crate) use procedures::{procedure_name, procedure_named};
+pub(crate) use functions::{
+    arguments_of, procedure_name, procedure_named, result_of, signature_named, signature_of,
+};
 pub(crate) use session::{OpenCursor, Opened, shows_opened};
 pub use shards::ShardFact;
+#[cfg(test)]
+pub(crate) use types::shown_types;
 pub(crate) use types::{type_name, type_named, type_written};
 
 use crate::advisory;
@@ -145,6 +149,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| clock::rows_of(&table.name))
         .or_else(|| domains::rows_of(&table.name))
         .or_else(|| dependencies::rows_of(&table.name))
+        .or_else(|| functions::rows_of(&table.name))
         .or_else(|| privileges::rows_of(&table.name))
         .or_else(|| sequences::rows_of(&table.name))
         .or_else(|| session::rows_of(&table.name))

@@ -3,7 +3,7 @@
 use super::collations::collation_of;
 use super::dependencies::{default_id, row_type_id};
 use super::{OWNER, PG_CATALOG, SystemContext, Value, Writer};
-use super::{domains, input_functions};
+use super::{domains, functions, input_functions};
 use crate::catalog::UserType;
 use crate::domain::Domain;
 use crate::names::{self, Qualified};
@@ -118,6 +118,13 @@ pub(crate) fn type_name(ty: Type) -> String {
     }
 }
 
+/// Returns the types of values, as SQL writes them and as `pg_type` names them.
+#[cfg(test)]
+pub(crate) fn shown_types() -> Vec<(String, &'static str)> {
+    let of_values = TYPES.iter().filter(|(.., kind, category)| *kind == "b" && *category != "Z");
+    of_values.map(|(oid, name, ..)| (super::format_type((*oid).into(), None), *name)).collect()
+}
+
 /// The longest text that is read as the name of a type, in bytes.
 const LONGEST_TYPE: usize = 200;
 
@@ -215,6 +222,9 @@ pub(super) fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         };
     for (oid, name, length, kind, category) in TYPES {
         one(*oid, (*name).into(), *length, kind, category, element_of(*oid));
+    }
+    for (oid, name, length) in functions::PSEUDO_TYPES {
+        one(oid, name.into(), length, "p", "P", 0);
     }
     for (of, array, _) in ARRAYS {
         if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| *oid == of) {

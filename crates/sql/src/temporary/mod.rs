@@ -10,7 +10,8 @@
 //!
 //! Invariants:
 //! 1. Ids from [`SCHEMA`] on are temporary objects' and their storages', and a session uses none
-//!    twice. No cache that sessions share has an object of these.
+//!    twice. No cache that sessions share has an object of these; of their row types, the process
+//!    keeps those that statements name ([`crate::interned`]).
 //! 2. Nothing in the database names a temporary object.
 //! 3. A session has one open transaction. The log undoes its writes; others of the session
 //!    ([`Overlay::beside`]) write what no rollback undoes, or what no descriptor names yet.

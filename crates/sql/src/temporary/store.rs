@@ -1,6 +1,7 @@
 //! The keys and values of a session's temporary objects, and the log of the open transaction.
 
 use super::SCHEMA;
+use crate::composite::ROW_ARRAY;
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::memory::{Held, QueryMemory};
@@ -8,11 +9,12 @@ use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Failure, Rows};
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The memory that a row takes besides its bytes, approximately.
 const ROW_BYTES: usize = 128;
-/// The memory that an entry of the log takes besides the bytes of the old value.
+/// The memory that an entry of the log takes besides the bytes of its key and of the old value.
 const ENTRY_BYTES: usize = 96;
 /// The size of a chunk of a scan, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -22,6 +24,8 @@ pub(crate) struct Temporary {
     /// The name of the schema.
     schema: String,
     state: Mutex<State>,
+    /// The number of writes of the session's transactions that went to the database.
+    shared_writes: AtomicU64,
 }
 
 struct State {
@@ -37,8 +41,6 @@ struct State {
     old_until: u32,
     /// The number of changes of the catalog, rollbacks included.
     generation: u64,
-    /// The number of writes of the session's transactions that went to the database.
-    shared_writes: u64,
 }
 
 /// An entry of the log.
@@ -53,8 +55,10 @@ impl Undo {
     /// Returns the memory that it takes.
     fn weight(&self) -> usize {
         match self {
-            Undo::Write(_, Some(value)) => ENTRY_BYTES + value.len(),
-            Undo::Write(_, None) | Undo::Storage(_) => ENTRY_BYTES,
+            Undo::Write(key, old) => {
+                ENTRY_BYTES + key.len() + old.as_ref().map_or(0, |old| old.len())
+            }
+            Undo::Storage(_) => ENTRY_BYTES,
         }
     }
 }
@@ -74,9 +78,9 @@ impl Temporary {
             last_id: SCHEMA,
             old_until: SCHEMA,
             generation: 0,
-            shared_writes: 0,
         };
-        Temporary { schema: format!("pg_temp_{session}"), state: Mutex::new(state) }
+        let schema = format!("pg_temp_{session}");
+        Temporary { schema, state: Mutex::new(state), shared_writes: AtomicU64::new(0) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -95,20 +99,19 @@ impl Temporary {
 
     /// Returns the number of writes of the session that went to the database so far.
     pub(crate) fn shared_writes(&self) -> u64 {
-        self.state().shared_writes
+        self.shared_writes.load(Ordering::Relaxed)
     }
 
     /// Counts a write that goes to the database.
     pub(super) fn note_shared_write(&self) {
-        self.state().shared_writes += 1;
+        self.shared_writes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the next id of a temporary object or storage. The storage is empty, also after a
     /// rollback of the open transaction.
     pub(crate) fn next_id(&self) -> Result<u32, SqlError> {
         let mut state = self.state();
-        // The ids that PostgreSQL's catalogs show as integers.
-        let next = state.last_id.checked_add(1).filter(|id| *id <= i32::MAX as u32);
+        let next = state.last_id.checked_add(1).filter(|id| *id < SCHEMA + ROW_ARRAY);
         let used_up = "all ids of temporary objects of this session are used up";
         state.last_id = next.ok_or_else(|| SqlError::new(state::TOO_LARGE, used_up))?;
         let id = state.last_id;
@@ -191,8 +194,7 @@ impl Temporary {
     /// Removes all rows of a range; a rollback undoes it.
     pub(crate) fn erase(&self, range: &KeyRange) -> Result<(), SqlError> {
         let mut state = self.state();
-        let keys: Vec<Key> = state.rows.range(bounds(range)).map(|(key, _)| key.clone()).collect();
-        keys.into_iter().try_for_each(|key| state.put(key, None, true))
+        state.keys_in(range).into_iter().try_for_each(|key| state.put(key, None, true))
     }
 
     /// Removes all objects; a rollback of the open transaction undoes it.
@@ -216,6 +218,10 @@ impl Default for Temporary {
 }
 
 impl State {
+    fn keys_in(&self, range: &KeyRange) -> Vec<Key> {
+        self.rows.range(bounds(range)).map(|(key, _)| key.clone()).collect()
+    }
+
     fn log_entry(&mut self, entry: Undo) -> Result<(), SqlError> {
         self.take(entry.weight())?;
         self.log.push(entry);
@@ -279,16 +285,13 @@ impl State {
     }
 
     fn erase_storage(&mut self, id: u32) {
-        let range = kv::prefix_range(&kv::storage_prefix(id));
-        let keys: Vec<Key> = self.rows.range(bounds(&range)).map(|(key, _)| key.clone()).collect();
+        let keys = self.keys_in(&kv::prefix_range(&kv::storage_prefix(id)));
         keys.into_iter().for_each(|key| self.replace(key, None));
     }
 
     /// Erases the storages that committed transactions have dropped.
     fn erase_dropped(&mut self) {
-        let notes = kv::prefix_range(&kv::DROPPED);
-        let notes: Vec<Key> = self.rows.range(bounds(&notes)).map(|(key, _)| key.clone()).collect();
-        for note in notes {
+        for note in self.keys_in(&kv::prefix_range(&kv::DROPPED)) {
             if let Some(id) = note.last_chunk() {
                 self.erase_storage(u32::from_be_bytes(*id));
             }
@@ -321,16 +324,8 @@ fn chunk<'r>(
         bytes += key.len() + value.len();
         rows.push((key.clone(), value.clone()));
     }
-    let rest = found.peek().map(|(next, _)| behind(range, next, reverse));
+    let rest = found.peek().map(|(next, _)| range.from_key(next, reverse));
     Rows { rows, at: Vec::new(), rest }
-}
-
-/// Returns the part of a range from a key on, inclusive, in the order of a scan.
-pub(super) fn behind(range: &KeyRange, next: &Key, reverse: bool) -> KeyRange {
-    match reverse {
-        true => KeyRange { start: range.start.clone(), end: Some(next.successor()) },
-        false => KeyRange { start: next.clone(), end: range.end.clone() },
-    }
 }
 
 #[cfg(test)]
@@ -435,6 +430,21 @@ mod tests {
         assert!(memory.held_bytes() < 100 << 10);
         drop(store);
         assert_eq!(memory.held_bytes(), 0);
+    }
+
+    #[test]
+    fn the_log_takes_memory_for_keys() {
+        let memory = Arc::new(QueryMemory::of(1 << 20));
+        let store = Temporary::new(1, &memory);
+        let open = store.begin();
+        let long = |row: u8| kv::to_key([vec![1, 4, 0x40], vec![row; 100 << 10]].concat());
+        let written = (0..9).take_while(|row| store.put(long(*row), None, true).is_ok()).count();
+        assert_eq!(written, 9);
+        assert!(memory.held_bytes() >= 900 << 10, "{}", memory.held_bytes());
+        assert!(store.put(long(9), None, true).is_ok());
+        assert!(store.put(long(10), None, true).is_err());
+        store.end(open, false);
+        assert!(memory.held_bytes() < 100 << 10);
     }
 
     #[test]

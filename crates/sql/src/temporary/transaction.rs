@@ -1,7 +1,7 @@
 //! The transaction of a session: its temporary objects over a transaction of the database.
 
 use super::is_temporary;
-use super::store::{Temporary, behind};
+use super::store::Temporary;
 use crate::kv;
 use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
@@ -62,32 +62,11 @@ impl Overlay {
         }
     }
 
-    /// Merges a chunk of the database with the rows of the store in the same part of a range.
-    fn merge(&self, range: &KeyRange, reverse: bool, limit_rows: usize, found: Rows) -> Rows {
-        let Rows { rows, at, rest } = found;
-        let part = match &rest {
-            None => range.clone(),
-            Some(rest) if reverse => {
-                KeyRange { start: rest.end.clone().unwrap_or_default(), ..range.clone() }
-            }
-            Some(rest) => KeyRange { end: Some(rest.start.clone()), ..range.clone() },
-        };
-        let at = at.into_iter().chain(std::iter::repeat(None));
-        let mut all: Vec<_> = rows.into_iter().zip(at).collect();
-        let mut left = Some(part);
-        while let Some(part) = left {
-            let own = self.temporary.scan(&part, reverse, usize::MAX);
-            all.extend(own.rows.into_iter().map(|row| (row, None)));
-            left = own.rest;
-        }
-        all.sort_by(|((a, _), _), ((b, _), _)| if reverse { b.cmp(a) } else { a.cmp(b) });
-        let rest = match all.get(limit_rows) {
-            Some(((next, _), _)) => Some(behind(range, next, reverse)),
-            None => rest,
-        };
-        all.truncate(limit_rows);
-        let (rows, at) = all.into_iter().unzip();
-        self.shown(Rows { rows, at, rest })
+    /// Adds the rows of the store to a chunk of the database.
+    fn add_own(&self, range: &KeyRange, reverse: bool, limit_rows: usize, found: Rows) -> Rows {
+        let part = covered(range, reverse, found.rest.as_ref());
+        let own = self.temporary.scan(&part, reverse, limit_rows);
+        self.shown(merge(range, reverse, limit_rows, found, own))
     }
 
     /// Gives rows of the store no timestamps, where rows have any.
@@ -98,6 +77,40 @@ impl Overlay {
         }
         rows
     }
+}
+
+/// Returns the part of a range that a chunk covers.
+fn covered(range: &KeyRange, reverse: bool, rest: Option<&KeyRange>) -> KeyRange {
+    match rest {
+        None => range.clone(),
+        Some(rest) if reverse => {
+            KeyRange { start: rest.end.clone().unwrap_or_default(), ..range.clone() }
+        }
+        Some(rest) => KeyRange { end: Some(rest.start.clone()), ..range.clone() },
+    }
+}
+
+/// Merges a chunk of a range with one of the store, of the part of the range that it covers.
+fn merge(range: &KeyRange, reverse: bool, limit_rows: usize, found: Rows, own: Rows) -> Rows {
+    let rest = match own.rest {
+        // What the database has behind it is read again with the store's next chunk.
+        Some(own) if reverse => Some(KeyRange { end: own.end, ..range.clone() }),
+        Some(own) => Some(KeyRange { start: own.start, ..range.clone() }),
+        None => found.rest,
+    };
+    let is_left = |key: &Key| rest.as_ref().is_some_and(|rest| rest.contains(key));
+    let at = found.at.into_iter().chain(std::iter::repeat(None));
+    let mut all: Vec<_> = found.rows.into_iter().zip(at).collect();
+    all.retain(|((key, _), _)| !is_left(key));
+    all.extend(own.rows.into_iter().map(|row| (row, None)));
+    all.sort_by(|((a, _), _), ((b, _), _)| if reverse { b.cmp(a) } else { a.cmp(b) });
+    let rest = match all.get(limit_rows) {
+        Some(((next, _), _)) => Some(range.from_key(next, reverse)),
+        None => rest,
+    };
+    all.truncate(limit_rows);
+    let (rows, at) = all.into_iter().unzip();
+    Rows { rows, at, rest }
 }
 
 impl Transaction for Overlay {
@@ -177,7 +190,7 @@ impl Transaction for Overlay {
         }
         Box::pin(async move {
             let found = self.shared.scan(range, lock, reverse, limit_rows).await?;
-            Ok(self.merge(range, reverse, limit_rows, found))
+            Ok(self.add_own(range, reverse, limit_rows, found))
         })
     }
 
@@ -343,5 +356,49 @@ impl Database for Beside {
             let overlay: Box<dyn Transaction> = Box::new(Overlay::beside(shared, &self.temporary));
             Ok(overlay)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a chunk of what there is of some keys in a range, as a scan does.
+    fn chunk(of: &[u8], range: &KeyRange, reverse: bool, limit: usize) -> Rows {
+        let mut keys: Vec<Key> = of.iter().map(|key| Key::from(vec![*key])).collect();
+        keys.retain(|key| range.contains(key));
+        if reverse {
+            keys.reverse();
+        }
+        let rest = keys.get(limit).map(|next| range.from_key(next, reverse));
+        let row = |key: Key| (key, Value::from("x"));
+        Rows { rows: keys.into_iter().take(limit).map(row).collect(), at: Vec::new(), rest }
+    }
+
+    #[test]
+    fn chunks_of_any_sizes_are_merged_to_the_rows_of_both_in_order() {
+        let (shared, own) = ([1, 4, 5, 6, 9], [2, 3, 7, 8, 10, 11]);
+        let range = KeyRange { start: vec![1].into(), end: Some(vec![11].into()) };
+        for reverse in [false, true] {
+            for (of_shared, of_own, limit) in
+                [(1, 9, 9), (9, 1, 9), (2, 2, 9), (9, 9, 1), (1, 2, 2), (9, 3, 3), (9, 9, 9)]
+            {
+                let (mut seen, mut left) = (Vec::new(), Some(range.clone()));
+                while let Some(range) = left {
+                    let found = chunk(&shared, &range, reverse, of_shared.min(limit));
+                    let part = covered(&range, reverse, found.rest.as_ref());
+                    let own = chunk(&own, &part, reverse, of_own.min(limit));
+                    let merged = merge(&range, reverse, limit, found, own);
+                    assert!(merged.rows.len() <= limit);
+                    seen.extend(merged.rows.iter().map(|(key, _)| key[0]));
+                    left = merged.rest;
+                }
+                let mut all: Vec<u8> = (1..11).collect();
+                if reverse {
+                    all.reverse();
+                }
+                assert_eq!(seen, all, "{of_shared} {of_own} {limit} {reverse}");
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@
 mod text;
 mod uses;
 
-pub(crate) use text::{Mention, cut_text, show, store};
+pub(crate) use text::{Mention, cut_rename, cut_text, show, store};
 pub(crate) use uses::Uses;
 
 use crate::catalog::{ColumnDef, Planned, Table, schema_codec};

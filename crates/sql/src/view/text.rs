@@ -51,6 +51,16 @@ pub(crate) fn cut_text(tokens: &[TokenWithSpan], sql: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// Makes ALTER TABLE of ALTER VIEW … RENAME. Returns true if it is one.
+pub(crate) fn cut_rename(tokens: &mut [TokenWithSpan]) -> bool {
+    let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| is_word(token, word));
+    let renames = is(0, "alter") && is(1, "view") && (3..tokens.len()).any(|at| is(at, "rename"));
+    if renames {
+        tokens[1].token = Token::make_keyword("TABLE");
+    }
+    renames
+}
+
 /// Returns the offset of a place in a text, in bytes.
 fn place(text: &str, at: Location) -> Option<usize> {
     let line = usize::try_from(at.line).ok()?.checked_sub(1)?;

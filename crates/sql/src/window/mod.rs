@@ -104,6 +104,11 @@ impl std::fmt::Debug for Function {
     }
 }
 
+/// Iterates over all window functions that are no aggregates.
+pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
+    FUNCTIONS.iter()
+}
+
 /// True if there is a window function of this name that is not an aggregate.
 pub(crate) fn exists(name: &str) -> bool {
     FUNCTIONS.iter().any(|function| function.name == name)

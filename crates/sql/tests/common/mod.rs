@@ -23,12 +23,15 @@ struct State {
     now: u64,
     aborts_at_commit: usize,
     aborts_at_read: usize,
+    failing_reads: usize,
     hidden_reads: usize,
     unknown: bool,
     stuck: bool,
     begun: u64,
     committed: u64,
     requests: u64,
+    /// The oldest snapshot that may be read.
+    horizon: u64,
     isolation: IsolationLevel,
 }
 
@@ -47,6 +50,11 @@ impl Memory {
         self.0.lock().unwrap().aborts_at_read = count;
     }
 
+    /// Fails the next reads: no leader answers.
+    pub fn fail_reads(&self, count: usize) {
+        self.0.lock().unwrap().failing_reads = count;
+    }
+
     /// Hides what the next reads of keys by writing transactions would find, as a replica does that
     /// has not learned of a commit. The transactions do not validate.
     pub fn hide_reads(&self, count: usize) {
@@ -56,6 +64,17 @@ impl Memory {
     /// Makes the outcome of the next commit unknown.
     pub fn lose_outcome(&self) {
         self.0.lock().unwrap().unknown = true;
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, time: Duration) {
+        self.0.lock().unwrap().now += time.as_nanos() as u64;
+    }
+
+    /// Ends all snapshots before now.
+    pub fn forget_history(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.horizon = state.now;
     }
 
     /// Makes the next commit wait forever.
@@ -115,6 +134,8 @@ struct Open {
     saved: Vec<(BTreeMap<Key, Option<Value>>, Vec<SchemaVersion>)>,
     /// True if a read did not find what is there.
     misread: bool,
+    /// True if scans tell when rows were committed.
+    shows_versions: bool,
 }
 
 impl Database for Memory {
@@ -143,9 +164,20 @@ impl Database for Memory {
         let (writes, planned) = (BTreeMap::new(), BTreeMap::new());
         let (schemas, saved) = (Vec::new(), Vec::new());
         let mode = how.mode;
-        let misread = false;
-        let open =
-            Open { memory, mode, age, began, read_at, writes, planned, schemas, saved, misread };
+        let (misread, shows_versions) = (false, false);
+        let open = Open {
+            memory,
+            mode,
+            age,
+            began,
+            read_at,
+            writes,
+            planned,
+            schemas,
+            saved,
+            misread,
+            shows_versions,
+        };
         Box::pin(async move { Ok(Box::new(open) as Box<dyn Transaction>) })
     }
 }
@@ -157,7 +189,20 @@ impl Open {
             state.aborts_at_read -= 1;
             return Err(Failure::Aborted(Conflict::LeaderChanged));
         }
+        if state.failing_reads > 0 {
+            state.failing_reads -= 1;
+            return Err(Failure::Unavailable("no leader answers".into()));
+        }
+        if self.mode != Mode::ReadWrite && self.read_at < state.horizon {
+            return Err(Failure::BelowHorizon { oldest: Timestamp::end_of(state.horizon) });
+        }
         self.outdated(&state).map_or(Ok(()), |why| Err(Failure::Aborted(why)))
+    }
+
+    /// Returns when the value of a key that it sees was committed.
+    fn committed_at(&self, state: &State, key: &Key) -> Option<Timestamp> {
+        let mut versions = state.versions.get(key)?.iter().rev();
+        versions.find(|(at, _)| *at <= self.read_at).map(|(at, _)| Timestamp::end_of(*at))
     }
 
     fn outdated(&self, state: &State) -> Option<Conflict> {
@@ -271,8 +316,16 @@ impl Transaction for Open {
                     KeyRange { start: last.successor(), end: range.end.clone() }
                 });
             }
-            Ok(Rows { rows, at: Vec::new(), rest })
+            let at = match self.shows_versions {
+                true => rows.iter().map(|(key, _)| self.committed_at(&state, key)).collect(),
+                false => Vec::new(),
+            };
+            Ok(Rows { rows, at, rest })
         })
+    }
+
+    fn show_versions(&mut self) {
+        self.shows_versions = true;
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {

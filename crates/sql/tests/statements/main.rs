@@ -10,6 +10,8 @@ mod generated;
 mod materialized_views;
 mod modifying;
 mod notices;
+mod notifications;
+mod reference;
 mod sequences;
 mod temporary;
 mod zones;

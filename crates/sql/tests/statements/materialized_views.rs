@@ -53,3 +53,21 @@ fn a_refresh_that_fails_changes_nothing() {
     );
     assert_eq!(run(s, "select i from inverse where k = 3"), ["2", "SELECT 1"]);
 }
+
+/// A replay fills the view that it has created itself, under the id that it has then.
+#[test]
+fn a_replay_creates_and_fills_a_view_again() {
+    let (mut session, memory): (Session, Memory) = session();
+    let s = &mut session;
+    run(s, "create schema \"A b\"; create table t (x int); insert into t values (1), (2)");
+    run(s, "begin; create table u (k int)");
+    run(s, "create materialized view \"A b\".\"M\" as select x * 2 as y from t");
+    run(s, "create materialized view m as select sum(y) as s from \"A b\".\"M\"");
+    run(s, "insert into t values (3); refresh materialized view \"A b\".\"M\"");
+    memory.abort_commits(2);
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, "select * from \"A b\".\"M\" order by y"), ["2", "4", "6", "SELECT 3"]);
+    assert_eq!(run(s, "select * from m"), ["6", "SELECT 1"]);
+    let refused = run(s, "insert into m values (1)");
+    assert_eq!(refused, ["42809 cannot change materialized view \"m\""]);
+}

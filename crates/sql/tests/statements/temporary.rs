@@ -1,11 +1,12 @@
 //! Tests temporary objects in transactions that are replayed, rolled back or lost, and beside other
 //! sessions.
 
-use super::common::{prepared, run};
+use super::common::{prepared, run, session_of};
 use super::with_people;
 use futures::executor::block_on;
-use meridian_sql::{Engine, QueryMemory, Session};
+use meridian_sql::{Engine, QueryMemory, Response, Session, SqlError};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// No write of temporary objects reaches the database.
 #[test]
@@ -177,6 +178,71 @@ fn a_read_only_transaction_changes_temporary_rows() {
     assert!(run(s, "begin read only; insert into people values (9, 'x')")[1].starts_with("25006"));
 }
 
+/// A read-only transaction whose commit fails has changed no temporary row.
+#[test]
+fn a_read_only_transaction_that_does_not_commit_changes_nothing() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    run(s, "create temp table t (x int)");
+    let sql = "begin read only; insert into t values (1)";
+    run(s, sql);
+    memory.lose_outcome();
+    assert!(run(s, "commit")[0].starts_with("40003"));
+    run(s, sql);
+    memory.abort_commits(1);
+    assert!(run(s, "commit")[0].starts_with("40001"));
+    assert_eq!(run(s, "select * from t"), ["SELECT 0"]);
+    // Its notifications are sent by a transaction of their own, which loses too many conflicts.
+    run(s, sql);
+    run(s, "notify a");
+    memory.abort_commits(50);
+    assert!(run(s, "commit")[0].starts_with("40001"));
+    assert_eq!(run(s, "select * from t"), ["SELECT 0"]);
+}
+
+/// A transaction that reads the past of the database sees temporary rows as they are now.
+#[test]
+fn a_transaction_that_reads_the_past_sees_temporary_rows_as_they_are() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    memory.pass(Duration::from_secs(60));
+    run(s, "create temp table t (id int); update people set name = 'new' where id = 1");
+    run(s, "set meridian.read_only_staleness = 'EXACT_STALENESS 30s'");
+    let sql = "select name from people join t using (id)";
+    run(s, "begin read only; insert into t values (1)");
+    assert_eq!(run(s, sql), ["ann", "SELECT 1"]);
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, sql), ["ann", "SELECT 1"]);
+    assert_eq!(run(s, "reset meridian.read_only_staleness"), ["RESET"]);
+    assert_eq!(run(s, sql), ["new", "SELECT 1"]);
+}
+
+/// Statements on temporary tables alone ask the database nothing: neither for names nor for locks.
+#[test]
+fn statements_on_temporary_tables_ask_the_database_nothing() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    run(
+        s,
+        "create temp table t (id int primary key, x int); create temp view v as select * from t",
+    );
+    for sql in [
+        "insert into t values (1, 1), (2, 2)",
+        "select * from t where id = 1",
+        "select * from pg_temp.t order by x",
+        "select count(*) from v join t using (id)",
+        "update t set x = x + 1 where id = 2",
+        "begin; select * from t where id = 1 for update; update t set x = 5; commit",
+        "begin; select * from t for update nowait; delete from t where id = 1; rollback",
+        "delete from t",
+    ] {
+        let before = memory.requests();
+        let said = run(s, sql);
+        assert_eq!(memory.requests(), before, "{sql}: {said:?}");
+    }
+    assert_eq!(run(s, "select * from people where id = 1"), ["1|ann|40|a@x", "SELECT 1"]);
+}
+
 /// Temporary rows count as memory of queries, and are given back.
 #[test]
 fn rows_take_memory_and_give_it_back() {
@@ -190,7 +256,15 @@ fn rows_take_memory_and_give_it_back() {
     assert_eq!(run(s, fill), ["INSERT 0 1000"]);
     assert!(memory.held_bytes() > 1 << 20);
     let more = "insert into t select g + 1000, repeat('x', 1000) from generate_series(1, 2000) g";
-    assert!(run(s, more)[0].starts_with("53200"));
+    let of_rows = block_on(s.simple(more));
+    let of_query =
+        block_on(s.simple("select repeat('x', 1000000) from generate_series(1, 9) order by 1"));
+    let [Response::Failed(of_rows)] = &of_rows[..] else { panic!("{of_rows:?}") };
+    let [Response::Failed(of_query)] = &of_query[..] else { panic!("{of_query:?}") };
+    assert_eq!(of_rows.sqlstate, "53200");
+    let texts =
+        |error: &SqlError| (error.message.clone(), error.detail.clone(), error.hint.clone());
+    assert_eq!(texts(of_rows), texts(of_query), "of one limit");
     assert_eq!(run(s, "select count(*), min(length(x)) from t"), ["1000|1000", "SELECT 1"]);
     run(s, "truncate t");
     assert!(memory.held_bytes() < 300 << 10, "{}", memory.held_bytes());
@@ -214,6 +288,8 @@ fn nothing_permanent_refers_to_something_temporary() {
         ("alter table t set schema public", "0A000"),
         ("create type pg_temp.e as enum ('a')", "0A000"),
         ("drop schema pg_temp cascade", "3F000"),
+        ("drop schema pg_temp_77", "3F000"),
+        ("drop schema if exists pg_temp, pg_temp_77", "NOTICE"),
         ("select * from t as of system time '-1s'", "0A000"),
         ("alter table t split at values (5)", "0A000"),
     ] {
@@ -222,4 +298,32 @@ fn nothing_permanent_refers_to_something_temporary() {
     }
     let all = "select relname from pg_class where relpersistence = 'p' and oid > 16383";
     assert_eq!(run(s, all), ["people", "people_pkey", "people_email_key", "SELECT 3"]);
+}
+
+/// A change of a type by another session, which does not see the temporary tables that have it,
+/// does not change their rows.
+#[test]
+fn another_session_changes_a_type_that_a_table_has() {
+    let (mut session, memory) = with_people();
+    let mut other = session_of(Engine::new("postgres", Arc::new(memory)));
+    let s = &mut session;
+    run(s, "create type pair as (a int, b text)");
+    run(s, "create temp table t (p pair, q pair default '(5,z)')");
+    run(s, "create temp table k (p pair primary key); create temp table free (n int)");
+    run(s, "insert into t values ('(1,x)'); insert into k values ('(1,x)')");
+    run(s, "alter table t add column r pair default '(7,y)'");
+    assert_eq!(run(&mut other, "alter type pair add attribute c int"), ["ALTER TYPE"]);
+    assert_eq!(run(s, "select * from t"), ["(1,x,)|(5,z,)|(7,y,)", "SELECT 1"]);
+    assert_eq!(run(s, "select * from k"), ["(1,x,)", "SELECT 1"]);
+    assert_eq!(run(&mut other, "alter type pair drop attribute b"), ["ALTER TYPE"]);
+    assert_eq!(run(s, "select p, (r).c from t"), ["(1,)|NULL", "SELECT 1"]);
+    // Its key has the field.
+    assert!(run(s, "select * from k")[0].starts_with("0A000"));
+    assert_eq!(run(&mut other, "alter type pair alter attribute a type text"), ["ALTER TYPE"]);
+    let refused = run(s, "select * from t");
+    let message = "reading \"t\", whose type pair another session has changed, is not supported";
+    assert_eq!(refused, [format!("0A000 {message}")]);
+    assert_eq!(run(s, "insert into free values (1); select n from free").len(), 3);
+    run(s, "discard temp");
+    assert_eq!(run(s, "create temp table t (p pair)"), ["CREATE TABLE"]);
 }

@@ -3,6 +3,17 @@
 use super::Layout;
 
 pub(super) const LAYOUTS: &[Layout] = &[
+    (
+        "pg_catalog",
+        "pg_aggregate",
+        2600,
+        "aggfnoid:regproc aggkind:char aggnumdirectargs:int2 aggtransfn:regproc \
+         aggfinalfn:regproc aggcombinefn:regproc aggserialfn:regproc aggdeserialfn:regproc \
+         aggmtransfn:regproc aggminvtransfn:regproc aggmfinalfn:regproc aggfinalextra:bool \
+         aggmfinalextra:bool aggfinalmodify:char aggmfinalmodify:char aggsortop:oid \
+         aggtranstype:oid aggtransspace:int4 aggmtranstype:oid aggmtransspace:int4 \
+         agginitval:text? aggminitval:text?",
+    ),
     ("pg_catalog", "pg_am", 2601, "oid:oid amname:name amhandler:regproc amtype:char"),
     (
         "pg_catalog",
