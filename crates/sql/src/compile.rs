@@ -7,6 +7,7 @@ use crate::constraint::{ForeignKey, Related};
 use crate::copy;
 use crate::create_as;
 use crate::cursor;
+use crate::datetime::Zone;
 use crate::dml::{self, Write};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
@@ -27,6 +28,7 @@ use crate::temporary::is_temporary;
 use crate::turn::Turn;
 use crate::type_names;
 use crate::types::Type;
+use crate::user_function::{self, UserFunction};
 use crate::view::{self, Uses, View};
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
@@ -179,7 +181,13 @@ async fn readable(
             return Ok(Readable::Table(Arc::new(sequence.as_table())));
         }
         Some(Object::View(view)) => return Ok(Readable::View(view)),
-        Some(Object::Enum(_) | Object::Domain(_) | Object::Composite(_) | Object::Schema(_))
+        Some(
+            Object::Enum(_)
+            | Object::Domain(_)
+            | Object::Composite(_)
+            | Object::Schema(_)
+            | Object::Function(_),
+        )
         | None => {}
     }
     let mut error =
@@ -463,6 +471,7 @@ async fn compile(
         _ => statement,
     };
     clauses::statement(statement)?;
+    names::check_reserved(statement)?;
     names::check_database(statement, &facts.database)?;
     let (with, planned) = parts::with_of(statement)?;
     if let (Statement::Execute { .. }, Some(_)) = (planned, &explained) {
@@ -560,6 +569,11 @@ async fn compile(
                 let (mut found, relations) =
                     read(engine, txn, names, clean, named, &[], &mut tables, &mut views).await?;
                 found.zone = facts.zone().clone();
+                let collation = found.tables.iter().find_map(|table| table.collation());
+                if let (Some(collation), Statement::CreateTable(_)) = (collation, planned) {
+                    let what = format!("CREATE TABLE AS of texts in the collation \"{collation}\"");
+                    return Err(SqlError::unsupported(what));
+                }
                 step(relations, || bind::compile(query, &found, &declared)).await?.params
             };
             tables.clear();
@@ -638,6 +652,8 @@ struct Named {
     literals: BTreeSet<String>,
     /// The names of types that the database may have.
     types: BTreeSet<Qualified>,
+    /// The calls of functions that the database may have, with the numbers of their arguments.
+    calls: Vec<(Qualified, usize)>,
     hidden: Vec<String>,
     /// The number of tables, queries and their sides, and of windows: the deepest that a plan of
     /// the statement may be.
@@ -652,6 +668,11 @@ impl Named {
         let mut named = Named { relations: usize::from(changes), ..Named::default() };
         let _ = statement.visit(&mut named);
         named
+    }
+
+    fn call(&mut self, name: &ast::ObjectName, args: &[ast::FunctionArg]) {
+        let name = names::relation(name).ok().filter(user_function::may_be);
+        self.calls.extend(name.map(|name| (name, args.len())));
     }
 }
 
@@ -671,16 +692,45 @@ impl ast::Visitor for Named {
             self.literals.insert(literal.to_owned());
         }
         self.types.extend(type_names::of(expr).and_then(names::enumeration));
+        if let ast::Expr::Function(call) = expr {
+            let args = match &call.args {
+                ast::FunctionArguments::List(list) => &list.args,
+                _ => &Vec::new(),
+            };
+            self.call(&call.name, args);
+        }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         self.relations += 1;
-        if let TableFactor::Table { name, args: None, .. } = factor {
-            self.tables.push(name.clone());
+        match factor {
+            TableFactor::Table { name, args: None, .. } => self.tables.push(name.clone()),
+            TableFactor::Table { name, args: Some(args), .. } => self.call(name, &args.args),
+            TableFactor::Function { name, args, .. } => self.call(name, args),
+            _ => {}
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Finds the functions of a name. Fails with 3F000 if its schema does not exist, unless the call is
+/// inside another object: it is an error there where that is used.
+async fn functions(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
+    clean: bool,
+    name: &Qualified,
+    is_inner: bool,
+) -> Result<Vec<Arc<UserFunction>>, SqlError> {
+    if let Some(schema) = name.schema.as_deref().filter(|_| !is_inner)
+        && catalog::schema_id(txn, schema, Lock::Shared).await?.is_none()
+    {
+        let message = format!("schema \"{schema}\" does not exist");
+        return Err(SqlError::new(state::NO_SCHEMA, message));
+    }
+    names.functions(txn, &engine.cache, name, clean, Lock::Shared).await
 }
 
 /// Finds the objects that a statement may name, and adds them to those that it is planned for.
@@ -698,7 +748,7 @@ async fn read(
     let mut found = Objects::default();
     let mut relations = named.relations;
     let (mut literals, mut types) = (BTreeSet::new(), BTreeSet::new());
-    // The statement, and then the views that it names, and those that these name.
+    // The statement, and then the views and functions that it names, and those that these name.
     let public = SearchPath::public();
     let in_public = &mut Resolver::new(&public);
     let mut rest = VecDeque::from([(None, named)]);
@@ -706,6 +756,7 @@ async fn read(
         // The text of an older view names objects of `public`.
         let view = within.and_then(|id| found.views.iter().find(|view| view.id == id));
         let is_of_old = view.is_some_and(|view: &Arc<View>| !view.by_id);
+        let is_function = within.is_some() && view.is_none();
         literals.append(&mut named.literals);
         types.append(&mut named.types);
         let mut inner = Vec::new();
@@ -728,6 +779,8 @@ async fn read(
                 {
                     continue;
                 }
+                // It is an error where the function is called.
+                Err(error) if error.sqlstate == state::UNDEFINED_TABLE && is_function => continue,
                 Ok(Readable::Table(table)) => table,
                 Ok(Readable::View(view)) => {
                     found.by_name.push((folded, view.id));
@@ -753,9 +806,33 @@ async fn read(
                 found.tables.push(table);
             }
         }
+        for (name, count) in named.calls {
+            if found.functions.iter().all(|(known, _)| *known != name) {
+                let is_inner = within.is_some();
+                // Apart, so that the state of what waits for it stays small.
+                let of_name = Box::pin(functions(engine, txn, names, clean, &name, is_inner));
+                for function in of_name.await? {
+                    if tables.iter().all(|known| known.id != function.id) {
+                        tables.push(function.planned());
+                        views.unread.push(function.planned());
+                        types.extend(function.types());
+                        // What is no query is refused where it is called.
+                        if let Ok(parsed) = function.parsed() {
+                            let of = || Named::of(&parsed.statement);
+                            let of = stack::with_room_if_deep(parsed.levels, of);
+                            rest.push_back((Some(function.id), of));
+                        }
+                    }
+                    found.functions.push((name.clone(), function));
+                }
+            }
+            let of_name = found.functions.iter().filter(|(known, _)| *known == name);
+            let fitting = of_name.filter(|(_, function)| function.takes(count));
+            inner.extend(fitting.map(|(_, function)| function.id));
+        }
         views.add(within, named.relations, inner);
     }
-    if !found.views.is_empty() {
+    if !found.views.is_empty() || !found.functions.is_empty() {
         relations = views.weigh(&found)?;
     }
     for literal in literals {
@@ -839,11 +916,48 @@ pub(crate) struct BoundView {
     pub(crate) query: bind::Query,
     /// The parts that the text has otherwise once it is stored.
     pub(crate) mentions: Vec<view::Mention>,
-    /// The ids of the users' tables, sequences, views and types that the query itself names, also
+    /// The ids of the users' tables, sequences, views, types, functions that the query names, also
     /// those that a name of WITH hides in a part of it; and of the types of its columns.
     pub(crate) reads: Vec<u32>,
     /// True if a literal is another time in another zone.
     pub(crate) reads_zone: bool,
+}
+
+/// Binds the body of a new function, in a transaction that changes the catalog, to see that it
+/// returns what the function does.
+pub(crate) async fn function(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
+    function: &UserFunction,
+    zone: Zone,
+) -> Result<(), SqlError> {
+    let parsed = function.parsed().map_err(SqlError::unplaced)?;
+    let mut named = Named::of(&parsed.statement);
+    named.types.extend(function.types());
+    let mut views = Uses::default();
+    let found = read(engine, txn, names, false, named, &[], &mut Vec::new(), &mut views).await;
+    let (mut found, relations) = found.map_err(SqlError::unplaced)?;
+    found.zone = zone;
+    step(relations + parsed.levels, || bind::check_body(function, &found)).await
+}
+
+/// Returns the error of a CALL, which finds no procedure.
+pub(crate) async fn call(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
+    statement: &Statement,
+    call: &ast::Function,
+) -> Result<SqlError, SqlError> {
+    let mut named = Named::of(statement);
+    if let ast::FunctionArguments::List(list) = &call.args {
+        named.call(&call.name, &list.args);
+    }
+    let mut views = Uses::default();
+    let (found, relations) =
+        read(engine, txn, names, false, named, &[], &mut Vec::new(), &mut views).await?;
+    Ok(step(relations, || bind::procedure_error(call, &found)).await)
 }
 
 /// Binds the query of a view, in a transaction that changes the catalog, over the objects that it
@@ -877,7 +991,9 @@ pub(crate) async fn view(
     let in_casts = found.types.iter().filter(|(name, _)| own_types.contains(name));
     let mut reads: Vec<u32> = named.map(|(_, id)| *id).chain(in_literals).collect();
     reads.extend(in_casts.map(|(_, ty)| ty.planned().id));
-    let (query, mut mentions, reads_zone) = step(relations, || bind::view(query, &found)).await?;
+    let bound = step(relations, || bind::view(query, &found)).await?;
+    let bind::NewView { query, mut mentions, reads_zone, called } = bound;
+    reads.extend(called);
     let _ = ast::visit_expressions(&parsed.statement, |expr| {
         if let Some((text, at)) = sequence::placed_literal_of(expr)
             && names::written(text).is_some_and(|name| name.id().is_none())

@@ -1,6 +1,7 @@
 //! Statements about the session: transaction control, SET, SHOW.
 
 use crate::bind;
+use crate::catalog::Table;
 use crate::compile::Compiled;
 use crate::consistency;
 use crate::constraint::Deferral;
@@ -8,7 +9,7 @@ use crate::datetime::{self, Zone, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
-use crate::names;
+use crate::names::{self, Qualified};
 use crate::notify;
 use crate::parse::{AlterDatabase, SetConstraints};
 use crate::response::{Column, Response, Status};
@@ -590,10 +591,12 @@ async fn set_constraints(
         deferral = Deferral { all: Some(set.deferred), ..Deferral::default() };
     } else {
         let facts = &session.facts;
-        let tables = system::load_unlocked(work.txn.as_mut(), facts).await?.tables;
+        let catalog = system::load_unlocked(work.txn.as_mut(), facts).await?;
         for name in &set.names {
-            let name = names::simple(name)?;
-            let foreign = tables.iter().flat_map(|table| &table.foreign);
+            let Qualified { schema, name } = names::relation(name)?;
+            let schema = schema.map(|schema| catalog.schema_named(&schema)).transpose()?;
+            let is_there = |table: &&Arc<Table>| schema.is_none_or(|id| id == table.schema);
+            let foreign = catalog.tables.iter().filter(is_there).flat_map(|table| &table.foreign);
             let found: Vec<_> = foreign.filter(|foreign| foreign.name == name).collect();
             if found.is_empty() {
                 let message = format!("constraint \"{name}\" does not exist");

@@ -311,6 +311,12 @@ proptest! {
                 prop_assert!(Datum::from_binary(ty, &binary).is_err());
                 return Ok(());
             }
+            // Arithmetic comes to offsets that no client may write, as in PostgreSQL.
+            if matches!(a, Datum::TimeTz(time) if !time.is_writable()) {
+                prop_assert!(Datum::from_text(ty, &text).is_err());
+                prop_assert!(Datum::from_binary(ty, &binary).is_err());
+                return Ok(());
+            }
             let from_text = Datum::from_text(ty, &text).unwrap();
             prop_assert!(same(&from_text, &a), "{text} {from_text:?} {a:?}");
             let from_binary = Datum::from_binary(ty, &binary).unwrap();

@@ -106,6 +106,9 @@ pub mod state {
     pub const INVALID_FOREIGN_KEY: &str = "42830";
     pub const CANNOT_COERCE: &str = "42846";
     pub const UNDEFINED_FUNCTION: &str = "42883";
+    pub const INVALID_FUNCTION: &str = "42P13";
+    pub const DUPLICATE_FUNCTION: &str = "42723";
+    pub const AMBIGUOUS_FUNCTION: &str = "42725";
     pub const UNDEFINED_TABLE: &str = "42P01";
     pub const UNDEFINED_PARAMETER: &str = "42P02";
     pub const WINDOWING: &str = "42P20";

@@ -18,6 +18,7 @@
 //!   01 0D space key       the sessions that hold an advisory lock, or wait for it
 //!   01 0E process         until when the sessions of a process hold advisory locks
 //!   01 0F time age number  a notification, see `notify`
+//!   01 20 schema name 00 types   id of a function, by its name and the types of its inputs
 //!   01 F0 id              what a commit does with a temporary table; in memory only
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
@@ -99,6 +100,21 @@ pub(crate) fn user_key(object: u32, user: u32) -> Key {
 
 pub(crate) fn type_name_key(schema: u32, name: &str) -> Key {
     to_key([&type_names_prefix(schema), name.as_bytes()].concat())
+}
+
+/// The prefix of the names of functions in a schema.
+pub(crate) fn function_names_prefix(schema: u32) -> Vec<u8> {
+    [&[1, 0x20], &schema.to_be_bytes()[..]].concat()
+}
+
+/// The prefix of the functions of a name in a schema. No name contains its last byte.
+pub(crate) fn functions_prefix(schema: u32, name: &str) -> Vec<u8> {
+    [&function_names_prefix(schema), name.as_bytes(), &[0]].concat()
+}
+
+/// The key of a function, with the names of its inputs' types.
+pub(crate) fn function_key(schema: u32, name: &str, types: &str) -> Key {
+    to_key([&functions_prefix(schema, name), types.as_bytes()].concat())
 }
 
 /// The prefix of advisory locks.

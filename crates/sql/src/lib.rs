@@ -48,6 +48,7 @@ mod carried;
 mod cast;
 mod catalog;
 mod clauses;
+mod collation;
 mod commit;
 mod compile;
 mod composite;
@@ -107,6 +108,7 @@ mod physical;
 mod portal;
 mod prepared;
 
+mod reader;
 mod record;
 #[cfg(test)]
 mod reference;
@@ -135,6 +137,7 @@ mod turn;
 mod two_phase;
 mod type_names;
 mod types;
+mod user_function;
 mod vacuum;
 mod view;
 mod window;

@@ -155,6 +155,24 @@ pub(crate) fn check_database(statement: &ast::Statement, own: &str) -> Result<()
     Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
 }
 
+/// Fails with 42601 if a statement names a relation by a reserved word without quotes. The words
+/// that are functions in FROM may stand there.
+pub(crate) fn check_reserved(statement: &ast::Statement) -> Result<(), SqlError> {
+    let found = ast::visit_relations(statement, |name| {
+        let ident = match name.0.as_slice() {
+            [part] => part.as_ident().filter(|ident| ident.quote_style.is_none()),
+            _ => None,
+        };
+        match ident.filter(|ident| crate::function::is_reserved(&fold(ident))) {
+            Some(ident) => ControlFlow::Break(ident.clone()),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    let ControlFlow::Break(ident) = found else { return Ok(()) };
+    let message = format!("syntax error at or near \"{}\"", ident.value);
+    Err(SqlError::new(state::SYNTAX, message).at(position(&ident)))
+}
+
 /// Returns a name that has no schema: of a column, a constraint, a database, a schema.
 pub(crate) fn simple(name: &ast::ObjectName) -> Result<String, SqlError> {
     match relation(name)? {

@@ -5,6 +5,7 @@ use crate::alter_any::{self, AlterAny};
 use crate::attributes;
 use crate::carried;
 use crate::clauses;
+use crate::collation;
 use crate::copy;
 use crate::create_as::{self, TableAs};
 use crate::datetime::{self, Local};
@@ -22,6 +23,7 @@ use crate::stack;
 use crate::tokens;
 use crate::two_phase::{self, TwoPhase};
 use crate::types::Type;
+use crate::user_function::{self, FunctionStatement};
 use crate::vacuum::{self, Vacuum};
 use crate::view;
 use meridian_clock::{Interval, Timestamp};
@@ -54,6 +56,8 @@ pub(crate) struct Parsed {
     pub(crate) vacuum: Option<Vacuum>,
     /// A statement about a sequence; `statement` is a stand-in then.
     pub(crate) sequence: Option<SequenceStatement>,
+    /// A statement about a function; `statement` is a stand-in then.
+    pub(crate) function: Option<FunctionStatement>,
     /// SET CONSTRAINTS; `statement` is a stand-in then.
     pub(crate) constraints: Option<SetConstraints>,
     /// [NOT] DEFERRABLE of a transaction.
@@ -84,6 +88,8 @@ pub(crate) struct Parsed {
     pub(crate) is_global_temporary: bool,
     /// The clauses of CREATE TABLE AS.
     pub(crate) table_as: TableAs,
+    /// The columns of ALTER TABLE … TYPE … COLLATE, and their collations.
+    pub(crate) collations: Vec<(ast::Ident, ast::ObjectName)>,
     /// The levels for which recursion over the statement needs stack.
     pub(crate) levels: usize,
 }
@@ -265,6 +271,7 @@ fn parse_statement(
     parentheses: usize,
     recursion: usize,
 ) -> Result<Parsed, SqlError> {
+    let function = user_function::cut(&mut tokens)?;
     let is_global_temporary = cut_global(&mut tokens);
     let view_text = view::cut_text(&tokens, sql);
     let as_of = cut_as_of(&mut tokens)?;
@@ -273,10 +280,12 @@ fn parse_statement(
     let alter_database = cut_alter_database(&mut tokens)?;
     let vacuum = vacuum::cut(&mut tokens)?;
     let alter_any = alter_any::cut(&mut tokens);
+    let collations = collation::cut(&mut tokens);
     let alters_type = attributes::adapt(&mut tokens);
     let renames_view = view::cut_rename(&mut tokens);
     dialect::name_all_fields(&mut tokens);
-    let sequence = if alter_any.is_none() { sequence::cut(&mut tokens)? } else { None };
+    let has_stand_in = alter_any.is_some() || function.is_some();
+    let sequence = if has_stand_in { None } else { sequence::cut(&mut tokens)? };
     let is_domain = domain::cut(&mut tokens);
     let materialized = materialized::cut(&mut tokens)?;
     let likes = like::cut(&mut tokens)?;
@@ -366,6 +375,7 @@ fn parse_statement(
         alter_database,
         vacuum,
         sequence,
+        function,
         constraints,
         deferrable,
         moves,
@@ -381,6 +391,7 @@ fn parse_statement(
         two_phase,
         is_global_temporary,
         table_as,
+        collations,
         levels,
     })
 }

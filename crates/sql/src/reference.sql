@@ -40,7 +40,6 @@ ALTER TABLE customer ADD COLUMN phone text, ALTER COLUMN born SET DEFAULT '2000-
 ALTER TABLE customer RENAME COLUMN phone TO telephone;
 ALTER TABLE purchase ADD CONSTRAINT positive CHECK (paid > 0) NOT VALID;
 ALTER TABLE purchase VALIDATE CONSTRAINT positive;
-ALTER TABLE purchase SPLIT AT VALUES (1000), (2000);
 TRUNCATE years;
 
 -- Indexes

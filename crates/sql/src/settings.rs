@@ -41,7 +41,7 @@ impl Default for Settings {
 
 /// The settings of sessions and their defaults, except the isolation level and the consistency
 /// mode, whose defaults are the database's.
-pub(crate) const DEFAULTS: [(&str, &str); 43] = [
+pub(crate) const DEFAULTS: [(&str, &str); 44] = [
     ("application_name", ""),
     ("array_nulls", "on"),
     ("bytea_output", "hex"),
@@ -65,6 +65,7 @@ pub(crate) const DEFAULTS: [(&str, &str); 43] = [
     ("jit", "off"),
     ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
+    ("max_index_keys", "32"),
     ("max_prepared_transactions", "0"),
     ("meridian.negotiate_timestamps", "off"),
     ("meridian.pipelined_writes", "on"),
@@ -158,11 +159,12 @@ fn describes(name: &str, folded: &str) -> Option<(bool, String)> {
     }
 }
 
-pub(crate) const FIXED: [&str; 9] = [
+pub(crate) const FIXED: [&str; 10] = [
     "in_hot_standby",
     "integer_datetimes",
     "is_superuser",
     "max_identifier_length",
+    "max_index_keys",
     EFFECTIVE_ISOLATION,
     "max_prepared_transactions",
     "server_encoding",

@@ -16,6 +16,7 @@ const BEHIND_QUERY: [&str; 8] =
 /// of brackets that were added.
 pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     join_distinct(tokens);
+    bracket_arrays(tokens);
     cut_only(tokens);
     table_command::spell_out(tokens);
     spell_out(tokens);
@@ -29,6 +30,27 @@ pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
 /// Returns the places, in order, where a query begins that the parser would take for an expression.
 pub(crate) fn queries(tokens: &[TokenWithSpan]) -> Vec<usize> {
     places(tokens).queries
+}
+
+/// Writes brackets for ARRAY behind the name of a type, which begins no constructor and is no name.
+fn bracket_arrays(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 1;
+    while at < tokens.len() {
+        let begins = tokens.get(at + 1).map(|next| &next.token);
+        let is_type = is_word(&tokens[at], "array")
+            && !matches!(begins, Some(Token::LBracket | Token::LParen))
+            && match &tokens[at - 1].token {
+                Token::Word(_) => !is_word(&tokens[at - 1], "as"),
+                Token::RParen => true,
+                _ => false,
+            };
+        if is_type {
+            let span = tokens[at].span;
+            tokens[at].token = Token::LBracket;
+            tokens.insert(at + 1, TokenWithSpan::new(Token::RBracket, span));
+        }
+        at += 1;
+    }
 }
 
 /// Makes one operator of IS [NOT] DISTINCT FROM.

@@ -387,6 +387,7 @@ impl Type {
             1186 => Type::Interval,
             1700 => Type::Numeric(None),
             2249 => Type::Record,
+            2278 => Type::Void,
             2950 => Type::Uuid,
             114 => Type::Json,
             650 => Type::Cidr,
@@ -628,6 +629,8 @@ impl Type {
     /// True if its values are equal or not, and have an order: those of `json` have neither.
     pub const fn has_order(self) -> bool {
         match self {
+            // PostgreSQL compares such for equality alone.
+            Type::Internal(Internal::AclItem) => true,
             Type::Json | Type::Void | Type::Internal(_) => false,
             Type::Composite(ty) => ty.has_order(),
             Type::Array(element) => element.ty().has_order(),

@@ -28,8 +28,6 @@ use crate::defects;
 use crate::pgbench::sql;
 use crate::server::{self, Postgres, Server};
 
-/// The page that the command writes.
-const PAGE: &str = "docs/compatibility.md";
 /// The setting of PostgreSQL that two-phase commit needs.
 const SETTINGS: [&str; 1] = ["max_prepared_transactions=10"];
 
@@ -53,9 +51,6 @@ pub struct Options {
     /// The protocol of Meridian's databases.
     #[arg(long, default_value = DEFAULT.row.name, value_parser = defects::protocol)]
     protocol: &'static SimulatedProtocol,
-    /// Write the matrix and the differences to docs/compatibility.md.
-    #[arg(long, conflicts_with = "only")]
-    write: bool,
 }
 
 /// Runs the command.
@@ -98,11 +93,6 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     println!("{}", page::matrix(&rows));
     println!("{}", page::differences(&rows));
-    if options.write {
-        let text = page::page(&rows, options.protocol.row.name, &programs.version());
-        std::fs::write(PAGE, text).map_err(|error| format!("{PAGE}: {error}"))?;
-        eprintln!("written: {PAGE}");
-    }
     Ok(())
 }
 

@@ -236,3 +236,30 @@ async fn the_catalog_has_postgresql_s_types() {
         assert_eq!(types.collect::<Vec<_>>(), oids, "{columns}");
     }
 }
+
+/// A parameter that stands for the result of a call.
+#[derive(Debug)]
+struct OutOfCall;
+
+impl ToSql for OutOfCall {
+    fn to_sql(&self, _: &Type, _: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        Ok(IsNull::Yes)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::VOID
+    }
+
+    to_sql_checked!();
+}
+
+#[tokio::test]
+async fn parameters_of_type_void_are_no_arguments() {
+    let server = start().await;
+    let client = server.client().await;
+    let call = "SELECT * FROM upper($1, $2) AS result";
+    let call = client.prepare_typed(call, &[Type::VOID, Type::VARCHAR]).await.expect("prepares");
+    assert_eq!(call.params(), [Type::VOID, Type::VARCHAR]);
+    let row = client.query_one(&call, &[&OutOfCall, &"a"]).await.expect("runs");
+    assert_eq!(row.get::<_, String>(0), "A");
+}

@@ -151,7 +151,7 @@ impl Function {
 }
 
 impl Form for Function {
-    fn params(&self) -> &'static [Param] {
+    fn params(&self) -> &[Param] {
         self.params
     }
 
@@ -209,7 +209,10 @@ pub(crate) fn named(name: &str) -> &'static [&'static Function] {
 }
 
 /// Chooses the form of an aggregate for arguments of these types, as PostgreSQL does.
-pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call<Function>, SqlError> {
+pub(crate) fn resolve(
+    name: &str,
+    args: &[Option<Type>],
+) -> Result<Call<'static, Function>, SqlError> {
     let call = function::choose(name, named(name), args)?;
     let typed = args.iter().zip(&call.params).map(|(arg, param)| param.or(*arg));
     // Rows have an order, and no extremes in PostgreSQL 15.

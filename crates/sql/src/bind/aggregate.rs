@@ -89,6 +89,9 @@ impl Binder {
             return Err(SqlError::new(state::WRONG_OBJECT, message));
         }
         let args = self.bind_arguments(name, &parts.args)?;
+        if matches!(name, "min" | "max") {
+            args.iter().try_for_each(|arg| self.check_collation(arg))?;
+        }
         let order = self.order_keys(parts.order)?;
         let within = self.within(parts.within)?;
         let plain: Vec<Expr> = args.iter().map(|arg| arg.expr.clone()).collect();
@@ -159,6 +162,7 @@ impl Binder {
             let bound = self.bind_free(&item.expr)?;
             let ty = bound.ty.unwrap_or(Type::Text);
             check_order(ty)?;
+            self.check_collation(&bound)?;
             keys.push((OrderKey { expr: bound.expr, descending, nulls_first }, ty));
         }
         Ok(keys)
@@ -173,6 +177,7 @@ impl Binder {
         for item in order {
             let bound = self.bind(&item.expr)?;
             check_order(bound.ty.unwrap_or(Type::Text))?;
+            self.check_collation(&bound)?;
             keys.push((bound, direction(item)?));
         }
         Ok(keys)

@@ -234,6 +234,7 @@ impl Binder {
             let message = "op ANY/ALL (array) requires array on right side";
             return Err(SqlError::new(state::WRONG_OBJECT, message).at(names::expr_position(array)));
         };
+        self.check_collations(op, &left, &right)?;
         // The types of both sides meet as those of an element and the left side do.
         let stand_in = Typed::of(Expr::Param(usize::MAX), element);
         let (left, made) = self.meet_sides(left, stand_in, op.sign())?;

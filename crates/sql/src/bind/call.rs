@@ -34,7 +34,7 @@ pub(super) struct Parts<'a> {
 const UNKNOWN: u32 = 705;
 
 impl<'a> Parts<'a> {
-    fn of(call: &'a ast::Function) -> Result<Parts<'a>, SqlError> {
+    pub(super) fn of(call: &'a ast::Function) -> Result<Parts<'a>, SqlError> {
         let ast::Function {
             name,
             uses_odbc_syntax,
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns the error of a call that has a part of aggregates, if it has one.
-    fn not_an_aggregate(&self) -> Option<SqlError> {
+    pub(super) fn not_an_aggregate(&self) -> Option<SqlError> {
         let name = &self.name;
         let part = match self {
             Parts { distinct: true, .. } => "DISTINCT",
@@ -114,8 +114,18 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Removes the parameters of type void, which stand for the result of a call, as JDBC's driver
+/// sends it.
+pub(super) fn without_results(mut args: Vec<Typed>) -> Vec<Typed> {
+    args.retain(|arg| !matches!((&arg.expr, arg.ty), (Expr::Param(_), Some(Type::Void))));
+    args
+}
+
 impl Binder {
     pub(super) fn call(&mut self, call: &ast::Function) -> Result<Typed, SqlError> {
+        if self.is_user_call(&call.name) {
+            return self.user_call(call);
+        }
         if names::function_name(&call.name) == "make_interval" && call.over.is_none() {
             return self.make_interval(call);
         }
@@ -175,6 +185,7 @@ impl Binder {
         }
         let bound = self.bind_arguments(name, &parts.args)?;
         if matches!(name, "greatest" | "least") {
+            bound.iter().try_for_each(|arg| self.check_collation(arg))?;
             let ty = self.meet_all(&name.to_uppercase(), &bound)?.unwrap_or(Type::Text);
             let typed = |expr| Typed::of(expr, ty);
             let all = bound.into_iter().map(|arg| self.coerce(arg, ty, false).map(typed));
@@ -246,7 +257,7 @@ impl Binder {
         function: &str,
         args: &[&ast::Expr],
     ) -> Result<Vec<Typed>, SqlError> {
-        let mut bound = self.bind_all(args)?;
+        let mut bound = without_results(self.bind_all(args)?);
         if function::makes_json(function) {
             for arg in &mut bound {
                 if let Some(Type::Char(length @ 1..)) = arg.ty {

@@ -184,6 +184,12 @@ impl Binder {
                         format!("there is no parameter {name}"),
                     ));
                 }
+                if let Some(argument) = self.argument_numbered(number) {
+                    return argument.ok_or_else(|| {
+                        let message = format!("there is no parameter {name}");
+                        SqlError::new(state::UNDEFINED_PARAMETER, message)
+                    });
+                }
                 if self.params.len() < number {
                     self.params.resize(number, None);
                 }
@@ -391,7 +397,7 @@ impl Binder {
             }
             ast::Expr::Collate { expr, collation } => {
                 clauses::collation(collation)?;
-                self.bind(expr)?
+                Typed { is_of_bytes: true, ..self.bind(expr)? }
             }
             ast::Expr::SimilarTo { negated, expr, pattern, escape_char } => {
                 if escape_char.is_some() {

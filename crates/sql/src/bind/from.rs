@@ -333,6 +333,9 @@ impl Binder {
         with_ordinality: bool,
         alias: Option<&ast::TableAlias>,
     ) -> Result<Rel, SqlError> {
+        if self.is_user_call(name) {
+            return self.bind_user_function(name, args, with_ordinality, alias);
+        }
         let call = (names::function_name(name), names::unnamed(args)?);
         self.bind_functions(&[call], with_ordinality, alias)
     }

@@ -1,5 +1,6 @@
 //! Set-returning functions: in FROM, and in the outputs of a query.
 
+use super::call::without_results;
 use super::lock::Lockable;
 use super::{Binder, Output, Typed};
 use crate::datum::Datum;
@@ -28,7 +29,7 @@ impl Binder {
         let mut outputs = Vec::with_capacity(calls.len() + 1);
         let (mut columns, mut fields) = (Vec::new(), Vec::new());
         for (name, args) in calls {
-            let args = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
+            let args = without_results(self.bind_all(args)?);
             let (function, args, ty) = self.resolve_call(name, args)?;
             bound.push((function, args));
             if !function.columns.is_empty() {
@@ -89,17 +90,11 @@ impl Binder {
         ty: Type,
     ) -> Result<Typed, SqlError> {
         let level = self.level();
-        let Some(known) = &level.sets else {
-            let message = match level.clause {
-                "" => "set-returning functions are not allowed here".to_owned(),
-                "an aggregate" => {
-                    "aggregate function calls cannot contain set-returning function calls"
-                        .to_owned()
-                }
-                clause => format!("set-returning functions are not allowed in {clause}"),
-            };
-            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
-        };
+        let Some(known) = &level.sets else { return Err(self.no_sets()) };
+        if !level.set_queries.is_empty() {
+            let what = "a set-returning function beside another among the outputs";
+            return Err(SqlError::unsupported(what));
+        }
         let ids = known.iter().flat_map(|(ids, ..)| ids.iter().copied()).collect();
         if args.iter().any(|arg| arg.names_any(&ids)) {
             let what = "a set-returning function in the arguments of another";
@@ -119,6 +114,18 @@ impl Binder {
         let branches = vec![(Expr::And(missing.collect()), Expr::Const(Datum::Null))];
         let otherwise = Box::new(Expr::Row(parts, function.shape()));
         Ok(Typed::of(Expr::Case { branches, otherwise }, Type::Record))
+    }
+
+    /// Returns the error of a set-returning function in a clause that may have none.
+    pub(super) fn no_sets(&mut self) -> SqlError {
+        let message = match self.level().clause {
+            "" => "set-returning functions are not allowed here".to_owned(),
+            "an aggregate" => {
+                "aggregate function calls cannot contain set-returning function calls".to_owned()
+            }
+            clause => format!("set-returning functions are not allowed in {clause}"),
+        };
+        SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
     }
 
     /// Binds something in a place where a set-returning function is refused.

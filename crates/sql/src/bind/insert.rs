@@ -2,6 +2,7 @@
 
 use super::on_conflict::OnConflict;
 use super::query::Query;
+use super::scope::XMAX;
 use super::target::{assigned_column, check_insertable, is_default, named_columns, target_columns};
 use super::{Binder, Relation};
 use crate::carried::{self, Overriding};
@@ -13,6 +14,7 @@ use crate::expr::Expr;
 use crate::logical::{ColumnId, Rel};
 use crate::names;
 use crate::response::Column;
+use crate::types::Type;
 use sqlparser::ast::{self, SetExpr};
 use std::sync::Arc;
 
@@ -22,6 +24,14 @@ pub(crate) struct Insert {
     pub(crate) source: Source,
     pub(crate) conflict: OnConflict,
     pub(crate) returning: Option<Returning>,
+}
+
+impl Insert {
+    /// Returns the value of the column `xmax` of a row that was inserted, or that ON CONFLICT
+    /// changed. Transactions have no ids of 32 bits: 1 stands for that of any.
+    pub(crate) fn xmax(is_changed: bool) -> Datum {
+        Datum::Oid(u32::from(is_changed))
+    }
 }
 
 /// The source of the rows: the values of all columns.
@@ -35,8 +45,9 @@ pub(crate) enum Source {
 /// The outputs of RETURNING.
 pub(crate) struct Returning {
     pub(crate) columns: Arc<[Column]>,
-    /// Expressions over the inserted row; `None` if the source computes them with the row, since
-    /// they read tables, which must not show the statement's own changes.
+    /// Expressions over the inserted row, and behind it its [`Insert::xmax`]; `None` if the source
+    /// computes them with the row, since they read tables, which must not show the statement's own
+    /// changes.
     pub(crate) exprs: Option<Vec<Expr>>,
 }
 
@@ -201,10 +212,13 @@ impl Binder {
         for (column, id) in self.level().relations[0].columns.iter_mut().zip(&written) {
             column.id = *id;
         }
+        let xmax = self.computed(XMAX, Type::Xid);
         let (columns, mut returned) = match returning {
             None => (None, Vec::new()),
             Some(items) => {
+                self.level().xmax = Some(xmax);
                 let (columns, exprs) = self.returning(items)?;
+                self.level().xmax = None;
                 (Some(columns), exprs)
             }
         };
@@ -237,17 +251,27 @@ impl Binder {
                 rel = rel.with_columns(table.generated_over(&proposed));
             }
             let mut outputs = proposed.clone();
+            let mut changes = Expr::Const(Datum::Bool(false));
             let conflict = match action {
                 OnConflict::Update(update) if updates_by_plan => {
                     let planned =
                         self.planned_update(update, &table, (rel, &proposed), &existing, &written)?;
                     (rel, outputs) = (planned.rel, planned.outputs);
+                    changes = Expr::Column(planned.changes);
                     planned.action
                 }
                 action => action.evaluated(&existing),
             };
             if computes {
                 let exprs = std::mem::take(&mut returned);
+                if exprs.iter().any(|expr| expr.names(xmax)) {
+                    let changed = Expr::Const(Insert::xmax(true));
+                    let case = Expr::Case {
+                        branches: vec![(changes, changed)],
+                        otherwise: Box::new(Expr::Const(Insert::xmax(false))),
+                    };
+                    rel = rel.with_columns(vec![(xmax, case)]);
+                }
                 let mut computed = Vec::with_capacity(exprs.len());
                 for (column, expr) in columns.iter().flat_map(|all| all.iter()).zip(exprs) {
                     let id = self.computed(&column.name, column.ty);
@@ -260,8 +284,9 @@ impl Binder {
             (conflict, Source::Query(Box::new(query)))
         };
         let returning = columns.map(|columns| {
+            let layout = [&written[..], &[xmax]].concat();
             let placed =
-                |exprs: Vec<Expr>| exprs.into_iter().map(|expr| at(expr, &written)).collect();
+                |exprs: Vec<Expr>| exprs.into_iter().map(|expr| at(expr, &layout)).collect();
             Returning { columns, exprs: (!computes).then(|| placed(returned)) }
         });
         Ok(Insert { table, source, conflict, returning })

@@ -48,6 +48,7 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<Ve
             SelectItem::UnnamedExpr(expr) => {
                 let typed = binder.bind(expr)?;
                 let name = heading(expr, binder.subquery_name(&typed.expr));
+                let name = binder.heading_of(name);
                 bound.push(Item { typed, name });
             }
             SelectItem::ExprWithAlias { expr, alias } => {

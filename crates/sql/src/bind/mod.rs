@@ -28,6 +28,7 @@ mod search;
 mod subquery;
 mod target;
 mod types;
+mod user_function;
 mod view;
 mod window;
 
@@ -44,7 +45,8 @@ pub(crate) use query::{Query, compile};
 pub(crate) use recursive::modifies;
 pub(crate) use scope::{Level, Relation};
 pub(crate) use target::target_columns;
-pub(crate) use view::view;
+pub(crate) use user_function::{check_body, procedure_error, shown_inputs};
+pub(crate) use view::{NewView, view};
 
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
@@ -56,6 +58,7 @@ use crate::logical::ColumnId;
 use crate::names::{self, NamedTypes, Qualified};
 use crate::record::Shape;
 use crate::types::Type;
+use crate::user_function::NamedFunctions;
 use crate::view::{Mention, View};
 use sqlparser::ast;
 use std::collections::BTreeMap;
@@ -68,16 +71,18 @@ pub(crate) struct Typed {
     pub(crate) ty: Option<Type>,
     /// The domain that the value is of; `ty` is its base type then.
     pub(crate) domain: Option<Domain>,
+    /// True behind COLLATE "C".
+    is_of_bytes: bool,
 }
 
 impl Typed {
     pub(crate) fn of(expr: Expr, ty: Type) -> Self {
-        Typed { expr, ty: Some(ty), domain: None }
+        Typed { expr, ty: Some(ty), domain: None, is_of_bytes: false }
     }
 
     /// Returns an expression whose type is not determined.
     pub(crate) fn free(expr: Expr) -> Self {
-        Typed { expr, ty: None, domain: None }
+        Typed { expr, ty: None, domain: None, is_of_bytes: false }
     }
 }
 
@@ -92,6 +97,8 @@ pub(crate) struct Objects {
     pub(crate) relations: Vec<(String, u32)>,
     /// The types of the database that it names.
     pub(crate) types: NamedTypes,
+    /// The functions of the database that it may call.
+    pub(crate) functions: NamedFunctions,
     /// The tables that the changes of WITH change, in order.
     pub(crate) targets: Vec<Arc<Table>>,
     /// The session's zone.
@@ -121,6 +128,8 @@ pub(crate) struct ColumnInfo {
     pub(crate) domain: Option<Domain>,
     /// The table and the column's number in it, from 1; zeros if it is computed.
     pub(crate) origin: (u32, i16),
+    /// True if it is a column of a table with the collation of a language.
+    is_collated: bool,
     /// The alias of its relation.
     relation: String,
     /// The level of the query that reads it, from 0.
@@ -177,6 +186,12 @@ pub(crate) struct Binder {
     /// The types of the database that casts may name: those that were looked up, and those of
     /// tables in scope.
     pub(crate) types: NamedTypes,
+    /// The functions of the database that calls may mean, those of the first schema first.
+    functions: NamedFunctions,
+    /// The functions whose bodies are being bound, the innermost last.
+    bodies: Vec<user_function::Body>,
+    /// The functions that the text of a new view calls.
+    called: Vec<u32>,
     /// The zone of times in literals that name none.
     pub(crate) zone: Zone,
     /// True while the text is one of the catalog: its times are in UTC, and the present day is not
@@ -193,6 +208,8 @@ pub(crate) struct Binder {
     binds_side: bool,
     /// The names of the outputs of scalar subqueries, by column.
     subquery_names: BTreeMap<ColumnId, String>,
+    /// The collation of a language that a column of a table in the statement has, if one has.
+    collation: Option<String>,
 }
 
 /// A column that every table has and `*` leaves out: the commit timestamp of the row, NULL for rows
@@ -216,6 +233,9 @@ impl Binder {
             mentions: None,
             relations: Vec::new(),
             types: Vec::new(),
+            functions: Vec::new(),
+            bodies: Vec::new(),
+            called: Vec::new(),
             zone: Zone::utc().clone(),
             is_frozen: false,
             reads_zone: false,
@@ -224,6 +244,7 @@ impl Binder {
             named_count: 0,
             binds_side: false,
             subquery_names: BTreeMap::new(),
+            collation: None,
         }
     }
 
@@ -254,6 +275,7 @@ impl Binder {
             ty,
             domain: None,
             origin: (0, 0),
+            is_collated: false,
             relation: String::new(),
             level: self.levels.len() - 1,
             used_at: None,
@@ -266,7 +288,7 @@ impl Binder {
     /// Returns a column as an expression.
     pub(crate) fn typed_column(&self, id: ColumnId) -> Typed {
         let ColumnInfo { ty, domain, .. } = self.columns[id];
-        Typed { expr: Expr::Column(id), ty: Some(ty), domain }
+        Typed { domain, ..Typed::of(Expr::Column(id), ty) }
     }
 
     /// Binds an expression whose context gives no type; a literal is text.

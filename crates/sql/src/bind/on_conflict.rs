@@ -70,6 +70,8 @@ pub(super) struct Planned {
     pub(super) rel: Rel,
     /// The row to insert, whether a row exists, whether it is changed, and the new values.
     pub(super) outputs: Vec<ColumnId>,
+    /// The column that tells whether an existing row is changed.
+    pub(super) changes: ColumnId,
 }
 
 impl OnConflict<BoundUpdate> {
@@ -194,7 +196,7 @@ impl Binder {
         let rel = rel.with_columns(rows).with_columns(table.generated_over(written));
         let (columns, values) = (assigned, NewValues::Computed);
         let action = OnConflict::Update(DoUpdate { index, columns, values });
-        Ok(Planned { action, rel, outputs })
+        Ok(Planned { action, rel, outputs, changes })
     }
 }
 

@@ -129,13 +129,14 @@ fn syntax(message: impl Into<String>) -> SqlError {
 
 impl Binder {
     /// Begins a statement over the tables that it may name.
-    pub(super) fn over(objects: &Objects, declared: &[Option<Type>]) -> Self {
+    pub(crate) fn over(objects: &Objects, declared: &[Option<Type>]) -> Self {
         let mut binder = Binder::new(declared);
         binder.tables = Some(objects.tables.clone());
         binder.views.clone_from(&objects.views);
         binder.by_name.clone_from(&objects.by_name);
         binder.relations = objects.relations.clone();
         binder.types.clone_from(&objects.types);
+        binder.functions.clone_from(&objects.functions);
         binder.zone = objects.zone.clone();
         binder
     }
@@ -446,6 +447,7 @@ impl Binder {
             if std::mem::take(&mut output.unknown) {
                 self.give_type(&mut bound.rel, column, Type::Text)?;
             }
+            self.check_collation(&self.typed_column(column))?;
             by.push(SortKey { column, descending, nulls_first });
         }
         if !by.is_empty() {
@@ -630,6 +632,7 @@ impl Binder {
             check(items[at].typed.ty.unwrap_or(Type::Text))?;
         }
         let mut sets = self.level().sets.take().unwrap_or_default();
+        let set_queries = std::mem::take(&mut self.level().set_queries);
         let mut windows = self.level().windows.take().unwrap_or_default();
         let aggregates = self.end_clause();
         let apart = [
@@ -638,7 +641,10 @@ impl Binder {
             (having.is_some(), "HAVING clause"),
             (!aggregates.is_empty(), "aggregate functions"),
             (!windows.calls.is_empty(), "window functions"),
-            (!sets.is_empty(), "set-returning functions in the target list"),
+            (
+                !sets.is_empty() || !set_queries.is_empty(),
+                "set-returning functions in the target list",
+            ),
         ];
         let apart = apart.into_iter().find_map(|(has, what)| has.then_some(what));
         let locked = self.row_locks(locks, apart)?;
@@ -649,6 +655,10 @@ impl Binder {
             || having.is_some()
             || !aggregates.is_empty()
             || !self.level().marks.is_empty();
+        if grouped && !set_queries.is_empty() {
+            let what = "a set-returning function of the database among the outputs of groups";
+            return Err(SqlError::unsupported(what));
+        }
         if grouped {
             let outputs = items.iter_mut().map(|item| &mut item.typed.expr).collect();
             let mut others: Vec<_> = having.iter_mut().collect();
@@ -671,6 +681,9 @@ impl Binder {
             rel = rel.filter(having.into_iter().collect());
         }
         rel = self.add_windows(rel, windows).with_sets(sets);
+        for rows in set_queries {
+            rel = rel.join(JoinKind::Inner, rows, Expr::truth());
+        }
         let mut bound = self.project(rel, items, sort, distinct.as_ref(), first_of, rows)?;
         if !locked.is_empty() {
             bound.rel = Rel::Lock { input: Box::new(bound.rel), locks: locked };
@@ -731,6 +744,7 @@ impl Binder {
             None => {
                 let bound = self.bind_free(expr)?;
                 check_order(bound.ty.unwrap_or(Type::Text))
+                    .and_then(|()| self.check_collation(&bound))
                     .map_err(|error| error.at(names::expr_position(expr)))?;
                 Chosen::Computed(bound.expr)
             }
@@ -773,6 +787,10 @@ impl Binder {
             Chosen::Computed(expr) => binder.place(&mut computed, expr),
         };
         for (chosen, descending, nulls_first) in sort {
+            if let Chosen::Output(at) = chosen {
+                let id = outputs[at].id;
+                self.check_collation(&self.typed_column(id))?;
+            }
             let column = column(self, chosen);
             by.push(SortKey { column, descending, nulls_first });
         }

@@ -12,7 +12,7 @@ use crate::dialect;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::limits::MOST_OUTPUTS;
-use crate::logical::{ColumnId, JoinKind, Rel};
+use crate::logical::{ColumnId, JoinKind, Rel, Wants};
 use crate::names;
 use crate::record::{Field, Shape};
 use crate::temporary::is_temporary;
@@ -155,6 +155,10 @@ impl Binder {
             Expr::Column(id) => self.columns[*id].shape.clone(),
             Expr::Const(Datum::Record(record)) => Some(record.shape().clone()),
             Expr::Call(function, _) if !function.columns.is_empty() => Some(function.shape()),
+            Expr::Subquery(subquery) => match subquery.wants {
+                Wants::Value(id) => self.columns[id].shape.clone(),
+                _ => None,
+            },
             // The row of a relation, or NULL where there is none.
             Expr::Case { branches, otherwise } => match branches.as_slice() {
                 [(_, Expr::Const(Datum::Null))] => self.shape_of(otherwise),

@@ -10,7 +10,7 @@ use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
-use crate::logical::ColumnId;
+use crate::logical::{ColumnId, Rel};
 use crate::names::{self, Qualified};
 use crate::types::Type;
 use sqlparser::ast;
@@ -18,6 +18,10 @@ use std::sync::Arc;
 
 /// A column of every table that `*` leaves out: the id of the table.
 const TABLE_OID: &str = "tableoid";
+
+/// A column of RETURNING behind ON CONFLICT that `*` leaves out: 0 in a row that was inserted, the
+/// id of a transaction in one that was there before.
+pub(super) const XMAX: &str = "xmax";
 
 /// A query that is being bound.
 #[derive(Default)]
@@ -27,6 +31,8 @@ pub(crate) struct Level {
     pub(super) aggregates: Option<Vec<(ColumnId, Aggregate)>>,
     /// The set-returning functions so far; `None` in a clause that may have none.
     pub(super) sets: Option<Vec<SetCall>>,
+    /// The rows of a set-returning function of the database, for each row of the query.
+    pub(super) set_queries: Vec<Rel>,
     /// The window functions so far; `None` in a clause that may have none.
     pub(super) windows: Option<Windows>,
     /// The calls of GROUPING so far.
@@ -34,6 +40,8 @@ pub(crate) struct Level {
     /// The columns that tell whether rows behind outer joins are there, by the first column of
     /// the relation; `None` in a statement that cannot add any.
     pub(super) present: Option<Vec<(ColumnId, ColumnId)>>,
+    /// The id of the column [`XMAX`], where there is one.
+    pub(super) xmax: Option<ColumnId>,
     /// The name of the clause, for errors.
     pub(super) clause: &'static str,
     /// The name of a relation that this clause may not name.
@@ -130,6 +138,7 @@ impl Binder {
                 ty: column.ty,
                 domain: column.domain,
                 origin: (table.id, at as i16 + 1),
+                is_collated: column.collation.is_some(),
                 relation: alias.into(),
                 level,
                 used_at: None,
@@ -137,6 +146,7 @@ impl Binder {
                 shape: None,
             });
         }
+        self.collation = self.collation.take().or_else(|| table.collation().map(str::to_owned));
         let named = |(at, column): (usize, &crate::catalog::ColumnDef)| ScopeColumn {
             name: column.name.clone(),
             id: first + at,
@@ -245,6 +255,12 @@ impl Binder {
                 && let Some(found) = self.table_oid(&self.levels[level], qualifier, ident)?
             {
                 return Ok(found);
+            }
+            if let (XMAX, Some(id), [only]) =
+                (&*name, self.levels[level].xmax, &*self.levels[level].relations)
+                && qualifier.is_none_or(|qualifier| Some(qualifier) == only.alias.as_deref())
+            {
+                return Ok(Typed::of(Expr::Column(id), Type::Xid));
             }
             if let (ROW_KEY, Some(qualifier)) = (&*name, qualifier) {
                 let mut relations = self.levels[level].relations.iter();

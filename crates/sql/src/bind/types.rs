@@ -3,6 +3,7 @@
 
 use super::{Binder, Typed};
 use crate::cast::{self, Coercion};
+use crate::collation;
 use crate::datetime::{self, Local, Zone};
 use crate::datum::Datum;
 use crate::domain::Domain;
@@ -14,6 +15,11 @@ use crate::types::{Object, Type};
 /// Fails with 42883 for a type whose values are neither equal nor different.
 pub(super) fn check_equality(ty: Type) -> Result<(), SqlError> {
     if ty.has_order() { Ok(()) } else { Err(function::no_equality(ty)) }
+}
+
+/// True if values of a type are texts, or have texts in them whose order decides about theirs.
+fn has_text(ty: Type) -> bool {
+    ty.is_text() || ty.is_row() || ty.element().is_some_and(has_text)
 }
 
 /// Fails with 42883 for a type whose values have no order.
@@ -184,6 +190,38 @@ impl Binder {
         .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
     }
 
+    /// Fails with 0A000 for an order of texts that may have the collation of a language. Columns of
+    /// tables have theirs; a computed text may have that of any table of the statement.
+    pub(super) fn check_collation(&self, value: &Typed) -> Result<(), SqlError> {
+        let Some(collation) = &self.collation else { return Ok(()) };
+        let is_of_bytes = match &value.expr {
+            Expr::Const(_) | Expr::Param(_) => true,
+            Expr::Column(id) => {
+                let column = &self.columns[*id];
+                column.origin != (0, 0) && !column.is_collated
+            }
+            _ => false,
+        };
+        match is_of_bytes || value.is_of_bytes || !has_text(value.ty.unwrap_or(Type::Text)) {
+            true => Ok(()),
+            false => Err(collation::not_ordered(collation)),
+        }
+    }
+
+    /// Does so for the sides of a comparison: COLLATE of one is that of both.
+    pub(super) fn check_collations(
+        &self,
+        op: Compare,
+        left: &Typed,
+        right: &Typed,
+    ) -> Result<(), SqlError> {
+        if matches!(op, Compare::Eq | Compare::Ne) || left.is_of_bytes || right.is_of_bytes {
+            return Ok(());
+        }
+        self.check_collation(left)?;
+        self.check_collation(right)
+    }
+
     /// Compares two bound sides. The keys of integers of all widths, and of text of all kinds, are
     /// compatible, so those sides are not converted.
     pub(crate) fn compare(
@@ -193,6 +231,11 @@ impl Binder {
         right: Typed,
         shown: &str,
     ) -> Result<Expr, SqlError> {
+        self.check_collations(op, &left, &right)?;
+        let is_id = [left.ty, right.ty].contains(&Some(Type::Xid));
+        if is_id && !matches!(op, Compare::Eq | Compare::Ne) {
+            return Err(Self::no_operator(shown, left.ty, right.ty));
+        }
         let (left, right) = self.meet_sides(left, right, shown)?;
         Ok(Expr::Compare(op, Box::new((left, right))))
     }
@@ -227,6 +270,10 @@ impl Binder {
             }
             (Some(a), Some(Type::ByteChar)) if a.is_text() => {
                 (left.expr, self.coerce(right, Type::Text, false)?)
+            }
+            // The id of a transaction is compared with a number behind it.
+            (Some(Type::Xid), Some(Type::Int2 | Type::Int4)) => {
+                (left.expr, self.coerce(right, Type::Oid, false)?)
             }
             // Ids are compared as numbers.
             (Some(a), Some(b)) if is_id(a, b) || is_id(b, a) => {

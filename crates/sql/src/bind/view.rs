@@ -14,12 +14,19 @@ use crate::view::{self, Mention, View};
 use sqlparser::ast;
 use std::ops::ControlFlow;
 
-/// Binds the query of a new view. Returns also the parts that its text has otherwise once it is
-/// stored, and true if a literal is another time in another zone.
-pub(crate) fn view(
-    query: &ast::Query,
-    objects: &Objects,
-) -> Result<(Query, Vec<Mention>, bool), SqlError> {
+/// The query of a new view, bound.
+pub(crate) struct NewView {
+    pub(crate) query: Query,
+    /// The parts that its text has otherwise once it is stored.
+    pub(crate) mentions: Vec<Mention>,
+    /// True if a literal is another time in another zone.
+    pub(crate) reads_zone: bool,
+    /// The ids of the functions of the database that it calls.
+    pub(crate) called: Vec<u32>,
+}
+
+/// Binds the query of a new view.
+pub(crate) fn view(query: &ast::Query, objects: &Objects) -> Result<NewView, SqlError> {
     let mut binder = Binder::over(objects, &[]);
     binder.is_frozen = true;
     binder.mentions = Some(Vec::new());
@@ -44,8 +51,9 @@ pub(crate) fn view(
         mentions.extend(found);
         ControlFlow::<()>::Continue(())
     });
-    let reads_zone = binder.reads_zone;
-    Ok((Query { columns, ..binder.finish(bound.rel, outputs) }, mentions, reads_zone))
+    let (reads_zone, called) = (binder.reads_zone, std::mem::take(&mut binder.called));
+    let query = Query { columns, ..binder.finish(bound.rel, outputs) };
+    Ok(NewView { query, mentions, reads_zone, called })
 }
 
 impl Binder {

@@ -8,6 +8,7 @@ use crate::error::SqlError;
 use crate::kv;
 use crate::sequence::Sequence;
 use crate::system;
+use crate::user_function::UserFunction;
 use crate::view::View;
 use meridian_mvcc::Key;
 use minicbor::data::{Tag, Type};
@@ -40,6 +41,8 @@ const DOMAIN: u64 = 0x6d_0010;
 const TABLE_WITH_DOMAINS: u64 = 0x6d_0011;
 /// The tag before the descriptor of a materialized view, which is a table with a query.
 const MATERIALIZED_VIEW: u64 = 0x6d_0012;
+/// The tag before the descriptor of a function.
+const FUNCTION: u64 = 0x6d_0020;
 
 fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     let mut e = Encoder::new(Vec::new());
@@ -96,6 +99,7 @@ pub(crate) enum Object {
     Domain(Domain),
     Composite(Composite),
     Schema(Arc<Schema>),
+    Function(Arc<UserFunction>),
 }
 
 impl Object {
@@ -108,6 +112,7 @@ impl Object {
             Object::Domain(domain) => domain.id(),
             Object::Composite(ty) => ty.id(),
             Object::Schema(schema) => schema.id,
+            Object::Function(function) => function.id,
         }
     }
 
@@ -120,6 +125,7 @@ impl Object {
             Object::Domain(domain) => &domain.descriptor().name,
             Object::Composite(ty) => &ty.descriptor().name,
             Object::Schema(schema) => &schema.name,
+            Object::Function(function) => &function.name,
         }
     }
 
@@ -131,6 +137,7 @@ impl Object {
             Object::Sequence(_) => "sequence",
             Object::Enum(_) | Object::Domain(_) | Object::Composite(_) => "type",
             Object::Schema(_) => "schema",
+            Object::Function(_) => "function",
         }
     }
 
@@ -144,6 +151,7 @@ impl Object {
             Object::Domain(domain) => domain.descriptor().schema,
             Object::Composite(ty) => ty.descriptor().schema,
             Object::Schema(_) => 0,
+            Object::Function(function) => function.schema,
         }
     }
 
@@ -154,6 +162,7 @@ impl Object {
                 kv::type_name_key(self.schema(), self.name())
             }
             Object::Schema(schema) => kv::schema_name_key(&schema.name),
+            Object::Function(it) => kv::function_key(it.schema, &it.name, &it.signature()),
             _ => kv::name_key(self.schema(), self.name()),
         }
     }
@@ -168,6 +177,7 @@ impl Object {
             Object::Domain(domain) => domain.planned(),
             Object::Composite(ty) => ty.planned(),
             Object::Schema(schema) => schema.planned(),
+            Object::Function(function) => function.planned(),
         }
     }
 
@@ -225,6 +235,7 @@ impl Object {
             Object::Domain(domain) => tagged(DOMAIN, domain),
             Object::Composite(ty) => tagged(COMPOSITE, ty.descriptor()),
             Object::Schema(schema) => tagged(SCHEMA, &**schema),
+            Object::Function(function) => tagged(FUNCTION, &**function),
         }
     }
 
@@ -258,6 +269,7 @@ impl Object {
                 let descriptor = d.decode().map_err(|e| wrong(&e))?;
                 Ok(Object::Composite(Composite::of(descriptor)))
             }
+            FUNCTION => Ok(Object::Function(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             SCHEMA => Ok(Object::Schema(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             NEWER_TABLE | GENERATING_TABLE | TABLE_WITH_DOMAINS | MATERIALIZED_VIEW => {
                 Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))

@@ -9,9 +9,11 @@ use crate::kv;
 use crate::names::{NamedTypes, Qualified};
 use crate::system;
 use crate::temporary;
+use crate::user_function::UserFunction;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Lock, Transaction};
 use minicbor::{Decode, Encode};
+use std::sync::Arc;
 
 /// The descriptor of a schema.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -337,6 +339,49 @@ impl<'p> Resolver<'p> {
         Ok(found)
     }
 
+    /// Returns the functions of a name: those of the first schema of the path first.
+    pub(crate) async fn functions(
+        &mut self,
+        txn: &mut dyn Transaction,
+        cache: &Cache,
+        name: &Qualified,
+        clean: bool,
+        lock: Lock,
+    ) -> Result<Vec<Arc<UserFunction>>, SqlError> {
+        if let Some(id) = name.id() {
+            let found = object_by_id(txn, cache, id, clean, lock).await?;
+            return Ok(match found {
+                Some(Object::Function(function)) => vec![function],
+                _ => Vec::new(),
+            });
+        }
+        let schemas = match &name.schema {
+            Some(schema) => Vec::from_iter(schema_id(txn, schema, Lock::Shared).await?),
+            None => self.schemas(txn).await?,
+        };
+        let mut functions = Vec::new();
+        for schema in schemas {
+            for id in functions_in(txn, kv::functions_prefix(schema, &name.name)).await? {
+                let found = object_by_id(txn, cache, id, clean, lock).await?;
+                let Some(Object::Function(function)) = found else {
+                    return Err(SqlError::corrupted(format!("the function {id} is not there")));
+                };
+                functions.push(function);
+            }
+        }
+        Ok(functions)
+    }
+
+    /// Returns the schemas of the path that exist.
+    async fn schemas(&mut self, txn: &mut dyn Transaction) -> Result<Vec<u32>, SqlError> {
+        if self.ids.is_none() {
+            // They are known behind any search.
+            let key = |schema| std::iter::once(kv::to_key(kv::functions_prefix(schema, "")));
+            self.find_in_path(txn, &key).await?;
+        }
+        Ok(self.ids.clone().unwrap_or_default())
+    }
+
     /// True if a temporary relation hides one of the system's, whose name has no schema.
     pub(crate) async fn is_hidden(
         &mut self,
@@ -420,6 +465,22 @@ impl<'p> Resolver<'p> {
         let message = "no schema has been selected to create in";
         Err(SqlError::new(state::NO_SCHEMA, message))
     }
+}
+
+/// Returns the ids of the functions whose keys have a prefix.
+pub(crate) async fn functions_in(
+    txn: &mut dyn Transaction,
+    prefix: Vec<u8>,
+) -> Result<Vec<u32>, SqlError> {
+    let (mut ids, mut rest) = (Vec::new(), Some(kv::prefix_range(&prefix)));
+    while let Some(range) = rest {
+        let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
+        for (_, id) in &chunk.rows {
+            ids.push(super::read_u32(id)?);
+        }
+        rest = chunk.rest;
+    }
+    Ok(ids)
 }
 
 /// Returns the type of an id: of a descriptor, or the row type of a table.

@@ -113,6 +113,9 @@ pub struct ColumnDef {
     /// The domain that its values are of; `ty` is its base type.
     #[n(8)]
     pub(crate) domain: Option<Domain>,
+    /// The collation of a language that it has; `None` for the order of bytes.
+    #[n(9)]
+    pub(crate) collation: Option<String>,
     /// `before`, decoded.
     #[cbor(skip)]
     pub(crate) filled: Option<Datum>,
@@ -134,6 +137,13 @@ pub enum Identity {
     ByDefault,
 }
 
+impl Table {
+    /// Returns the collation of a language that one of its columns has, if one has.
+    pub(crate) fn collation(&self) -> Option<&str> {
+        self.present().find_map(|(_, column)| column.collation.as_deref())
+    }
+}
+
 impl ColumnDef {
     /// Creates a column that takes NULL and has no default.
     pub(crate) fn new(name: &str, ty: Type) -> Self {
@@ -147,6 +157,7 @@ impl ColumnDef {
             before: None,
             generated: None,
             domain: None,
+            collation: None,
             filled: None,
         }
     }

@@ -13,6 +13,7 @@ pub(crate) use query::{is_foreign, plain_table, plain_values};
 pub(crate) use session::statement;
 pub(crate) use unparsed::unparsed;
 
+use crate::collation;
 use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
@@ -273,7 +274,7 @@ pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
             ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Default(_) => {}
             ColumnOption::PrimaryKey(key) => primary_key(key)?,
             ColumnOption::Unique(key) => unique(key)?,
-            ColumnOption::Collation(name) => collation(name)?,
+            ColumnOption::Collation(name) => drop(collation::of_column(name)?),
             ColumnOption::Check(check) => check_constraint(check)?,
             ColumnOption::ForeignKey(foreign) => foreign_key(foreign)?,
             ColumnOption::DialectSpecific(tokens) => drop(sequence::identity(tokens)?),
@@ -391,18 +392,10 @@ fn key_column(column: &IndexColumn) -> Result<(), SqlError> {
     }
 }
 
-/// Rejects a collation other than "C", with 42704: text is ordered by its bytes.
+/// Rejects a collation other than the order of bytes: those of languages with 0A000, others with
+/// 42704.
 pub fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
-    let last = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.as_str());
-    match last {
-        Some("C" | "POSIX" | "default" | "ucs_basic") => Ok(()),
-        _ => {
-            let name = name.to_string().replace('"', "");
-            let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
-            Err(SqlError::new(state::UNDEFINED_OBJECT, message)
-                .hint("Text is ordered by its bytes: COLLATE \"C\"."))
-        }
-    }
+    collation::of_column(name)?.map_or(Ok(()), |name| Err(collation::not_ordered(&name)))
 }
 
 /// Rejects clauses of CREATE INDEX other than columns and expressions, their order, UNIQUE, INCLUDE

@@ -29,8 +29,12 @@ impl ZonedTime {
 
     /// Does so for an offset that a client writes, which may be no farther than zones are.
     pub(crate) fn written(micros: i64, east_s: i32) -> Option<ZonedTime> {
-        let farthest = FARTHEST_WRITTEN_S;
-        ZonedTime::of(micros, east_s).filter(|_| (-farthest..=farthest).contains(&east_s))
+        ZonedTime::of(micros, east_s).filter(ZonedTime::is_writable)
+    }
+
+    /// True if a client may write its offset.
+    pub(crate) fn is_writable(&self) -> bool {
+        (-FARTHEST_WRITTEN_S..=FARTHEST_WRITTEN_S).contains(&self.east_s)
     }
 
     /// Returns the microseconds since midnight of UTC, perhaps before it or after its day.

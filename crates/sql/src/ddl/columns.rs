@@ -15,6 +15,7 @@ use crate::carried;
 use crate::cast::{self, Coercion};
 use crate::catalog::Table;
 use crate::clauses;
+use crate::collation;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::domain::Domain;
@@ -158,18 +159,29 @@ pub(super) async fn alter(
         }
         AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
             let (ty, domain) = column_type(cx, name, data_type)?;
+            let collation = collation_of(cx, name, ty)?;
             generated::refuse_type(table, column, using.is_some())?;
             let def = &table.columns[column];
-            if (ty, domain) != (def.ty, def.domain) || using.is_some() {
+            let is_collated = collation != def.collation;
+            if (ty, domain) != (def.ty, def.domain) || is_collated || using.is_some() {
                 let refused = "cannot alter type of a column used by a view or rule";
                 views::refuse_changed(cx, table, column, refused).await?;
             }
+            table.columns[column].collation = collation;
             set_type(cx, table, column, (ty, domain), using.as_ref()).await?;
         }
         other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
     }
     Binder::new(&[]).defaults(table)?;
     Ok(())
+}
+
+/// Returns the collation of a language that ALTER … TYPE … COLLATE gives a column. The texts and
+/// the keys stay as they are.
+fn collation_of(cx: &Ddl<'_>, column: &str, ty: Type) -> Result<Option<String>, SqlError> {
+    let mut all = cx.collations.iter();
+    let named = all.find(|(of, _)| names::fold(of) == column).map(|(_, name)| name);
+    named.map_or(Ok(None), |name| collation::of_type(name, ty))
 }
 
 /// True if values of one type are stored as those of another, and stay the same values.

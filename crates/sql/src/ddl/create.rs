@@ -9,6 +9,7 @@ use super::{
 };
 use crate::catalog::{self, ColumnDef, Comments, Identity, Table};
 use crate::clauses;
+use crate::collation;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::index::{Index, IndexPart};
@@ -270,9 +271,11 @@ pub(super) async fn column_def(
                 };
                 return Err(wrong(&column, what));
             }
+            ColumnOption::Collation(name) => {
+                column.collation = collation::of_type(name, ty)?;
+            }
             ColumnOption::Null
             | ColumnOption::Unique(_)
-            | ColumnOption::Collation(_)
             | ColumnOption::Check(_)
             | ColumnOption::ForeignKey(_) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),

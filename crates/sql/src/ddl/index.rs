@@ -2,7 +2,8 @@
 
 use super::rows::all_rows;
 use super::{
-    Ddl, change, comments, duplicate, foreign_keys, free_name, materialized, open, stored,
+    Ddl, change, comments, duplicate, foreign_keys, free_name, functions, materialized, open,
+    stored,
 };
 use crate::bind;
 use crate::bulk::Bulk;
@@ -37,6 +38,7 @@ pub(super) async fn declare_index(
     create: &ast::CreateIndex,
 ) -> Result<Option<(Arc<Table>, Table)>, SqlError> {
     clauses::create_index(create)?;
+    Box::pin(functions::refuse_calls(cx, create, "an index")).await?;
     let old = match materialized::named(cx, &create.table_name).await? {
         Some(table) => table,
         None => open(cx, &create.table_name).await?,

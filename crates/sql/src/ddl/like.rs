@@ -45,7 +45,13 @@ pub(super) async fn model<'l>(cx: &mut Ddl<'_>, like: &'l Like) -> Result<Model<
         Some(Object::Table(table)) => table,
         Some(Object::View(view)) => Arc::new(view.as_table()),
         Some(Object::Sequence(_)) => return invalid("sequences"),
-        Some(Object::Enum(_) | Object::Domain(_) | Object::Composite(_) | Object::Schema(_))
+        Some(
+            Object::Enum(_)
+            | Object::Domain(_)
+            | Object::Composite(_)
+            | Object::Schema(_)
+            | Object::Function(_),
+        )
         | None => {
             let message = format!("relation \"{name}\" does not exist");
             return Err(SqlError::new(state::UNDEFINED_TABLE, message).at(place));
@@ -69,6 +75,7 @@ impl Model<'_> {
             let mut new = ColumnDef::new(&column.name, column.ty);
             new.not_null = column.not_null;
             new.domain = column.domain;
+            new.collation.clone_from(&column.collation);
             if self.like.includes(Part::Generated) {
                 new.generated.clone_from(&column.generated);
             }

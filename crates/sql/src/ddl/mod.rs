@@ -13,6 +13,7 @@ mod constraints;
 mod create;
 mod domains;
 mod foreign_keys;
+mod functions;
 mod generated;
 mod index;
 mod labels;
@@ -73,6 +74,8 @@ pub(crate) struct Ddl<'a> {
     deferred: &'a mut Deferred,
     /// The enum types that the statement names.
     types: NamedTypes,
+    /// The columns of ALTER TABLE … TYPE … COLLATE, and their collations.
+    collations: &'a [(ast::Ident, ast::ObjectName)],
     names: Resolver<'a>,
     /// The notices that the client gets if the statement succeeds.
     notices: &'a mut Vec<SqlError>,
@@ -96,6 +99,7 @@ impl<'a> Ddl<'a> {
         let Work { txn, own, row_number, sequences, deferred, notices, .. } = work;
         let (txn, ids) = (txn.as_mut(), Ids { database, own });
         let (types, cascaded, names) = (Vec::new(), Vec::new(), Resolver::new(path));
+        let collations = &[];
         Ddl {
             engine,
             txn,
@@ -105,6 +109,7 @@ impl<'a> Ddl<'a> {
             sequences,
             deferred,
             types,
+            collations,
             names,
             notices,
             cascaded,
@@ -264,9 +269,15 @@ async fn run_in(
     let database = engine.database().clone();
     let path = facts.search_path();
     let cx = &mut Ddl::of(engine, &*database, work, facts, &path);
+    cx.collations = &source.collations;
     if source.is_global_temporary {
         let message = "GLOBAL is deprecated in temporary table creation";
         cx.notices.push(SqlError::new("01000", message));
+    }
+    if let Some(statement) = &source.function {
+        let done = Box::pin(functions::run(cx, statement)).await;
+        cx.notices.extend(notice::cascades(&cx.cascaded));
+        return done;
     }
     if let Some(AlterAny { kind, if_exists, name, change }) = &source.alter_any {
         match change {
@@ -288,6 +299,7 @@ async fn run_in(
     }
     let names = type_names::in_statement(&source.statement);
     cx.know_types(names).await?;
+    Box::pin(functions::refuse_stored(cx, &source.statement)).await?;
     let done = match source.is_domain {
         true => domains::run(cx, source).await,
         false => run_statement(cx, source).await,
@@ -452,6 +464,13 @@ async fn run_statement(cx: &mut Ddl<'_>, source: &Parsed) -> Result<String, SqlE
             }
             "DROP INDEX".into()
         }
+        Statement::Call(call) => {
+            let names = &mut cx.names;
+            let statement = &source.statement;
+            let found = compile::call(cx.engine, cx.txn, names, statement, call);
+            return Err(Box::pin(found).await?);
+        }
+        Statement::CreateTrigger(_) => return Err(SqlError::unsupported("CREATE TRIGGER")),
         other => {
             let words = other.to_string();
             let words: Vec<_> = words.split_whitespace().take(2).collect();
@@ -503,6 +522,7 @@ async fn drop_table(
     cx.refuse_deferred("DROP TABLE", table)?;
     let what = format!("{} {}", table.kind(), table.name);
     views::drop_readers(cx, table.id, &what, &[], cascade).await?;
+    Box::pin(functions::drop_users(cx, table, cascade)).await?;
     foreign_keys::drop_references(cx, table, others, cascade).await?;
     sequences::drop_owned(cx, table, cascade).await?;
     erase(cx, table)

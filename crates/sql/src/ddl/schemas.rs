@@ -1,8 +1,8 @@
 //! CREATE, ALTER and DROP SCHEMA.
 
 use super::{
-    Ddl, change, check_row_type, comments, depended_on, domains, drop_table, owner, sequences,
-    types, views,
+    Ddl, change, check_row_type, comments, depended_on, domains, drop_table, functions, owner,
+    sequences, types, views,
 };
 use crate::alter_any::{self, Kind};
 use crate::catalog::{self, Object, Relation, Schema, UserType, is_system_schema};
@@ -217,7 +217,7 @@ pub(super) async fn relocate(
         Object::Enum(ty) => types::set_schema(cx, UserType::Enum(ty), to).await,
         Object::Domain(domain) => types::set_schema(cx, UserType::Domain(domain), to).await,
         Object::Composite(ty) => types::set_schema(cx, UserType::Composite(ty), to).await,
-        Object::Schema(_) => Ok(()),
+        Object::Schema(_) | Object::Function(_) => Ok(()),
     }
 }
 
@@ -253,6 +253,9 @@ async fn objects_in(cx: &mut Ddl<'_>, schema: u32) -> Result<Vec<Object>, SqlErr
         }
         cx.txn.keep_range(range);
     }
+    let prefix = kv::function_names_prefix(schema);
+    cx.txn.keep_range(kv::prefix_range(&prefix));
+    ids.extend(catalog::functions_in(cx.txn, prefix).await?);
     ids.sort_unstable();
     ids.dedup();
     let mut objects = Vec::with_capacity(ids.len());
@@ -312,6 +315,18 @@ pub(super) async fn drop(
     Ok(())
 }
 
+/// Returns an object of a schema behind the word for its kind.
+async fn shown_in(cx: &mut Ddl<'_>, object: &Object, schema: &str) -> Result<String, SqlError> {
+    let schema = system::quoted(schema);
+    Ok(match object {
+        Object::Function(function) => {
+            let shown = Box::pin(functions::described(cx, function)).await?;
+            shown.replacen(' ', &format!(" {schema}."), 1)
+        }
+        other => format!("{} {schema}.{}", other.kind(), system::quoted(other.name())),
+    })
+}
+
 /// Drops what is in a schema. Without CASCADE, fails with 2BP01 if there is anything.
 async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(), SqlError> {
     let objects = objects_in(cx, id).await?;
@@ -321,17 +336,16 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
         _ => false,
     };
     if !cascade && !objects.is_empty() {
-        let shown = objects.iter().filter(|object| !is_own(object));
-        let details = shown.map(|object| {
-            let own = format!("{}.{}", system::quoted(name), system::quoted(object.name()));
-            format!("{} {own} depends on schema {name}", object.kind())
-        });
-        return Err(depended_on(&format!("schema {name}"), &details.collect::<Vec<_>>()));
+        let mut details = Vec::with_capacity(objects.len());
+        for object in objects.iter().filter(|object| !is_own(object)) {
+            details.push(format!("{} depends on schema {name}", shown_in(cx, object, name).await?));
+        }
+        return Err(depended_on(&format!("schema {name}"), &details));
     }
     cx.clean = false;
     for object in objects.iter().filter(|object| !is_own(object)) {
-        let own = format!("{}.{}", system::quoted(name), system::quoted(object.name()));
-        cx.cascaded.push(format!("{} {own}", object.kind()));
+        let shown = shown_in(cx, object, name).await?;
+        cx.cascaded.push(shown);
     }
     let listed = cx.cascaded.len();
     let ids: Vec<u32> = objects.iter().map(Object::id).collect();
@@ -352,6 +366,9 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
             }
             Some(Object::Composite(ty)) => {
                 types::drop_one(cx, UserType::Composite(ty), true).await?;
+            }
+            Some(Object::Function(function)) => {
+                Box::pin(functions::drop_one(cx, &function, true)).await?;
             }
             Some(Object::Sequence(_) | Object::Schema(_)) | None => {}
         }

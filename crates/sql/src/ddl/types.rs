@@ -4,7 +4,9 @@
 //! it, and is as atomic as the transaction.
 
 use super::create::column_type;
-use super::{Ddl, attributes, change, columns, depended_on, domains, labels, users, views};
+use super::{
+    Ddl, attributes, change, columns, depended_on, domains, functions, labels, users, views,
+};
 use crate::bind::Binder;
 use crate::catalog::{self, Object, Table, UserType};
 use crate::clauses;
@@ -349,6 +351,8 @@ pub(super) async fn replace(
                 let changed = put_composite(cx, Some(outer), changed)?;
                 Box::pin(replace(cx, UserType::Composite(outer), changed, None)).await?;
             }
+            // It finds the type by its id.
+            Object::Function(_) => {}
             other => {
                 let message = format!("\"{}\" has columns of a type", other.name());
                 return Err(SqlError::corrupted(message));
@@ -498,8 +502,17 @@ pub(super) async fn drop_one(
 ) -> Result<(), SqlError> {
     let users = users::of(cx, ty.id()).await?;
     if !cascade && !users.is_empty() {
-        let details = users.iter().flat_map(|user| uses(user, ty));
-        return Err(depended_on(&format!("type {}", ty.shown()), &details.collect::<Vec<_>>()));
+        let mut details = Vec::new();
+        for user in &users {
+            match user {
+                Object::Function(function) => {
+                    let function = Box::pin(functions::described(cx, function)).await?;
+                    details.push(format!("{function} depends on type {}", ty.shown()));
+                }
+                other => details.extend(uses(other, ty)),
+            }
+        }
+        return Err(depended_on(&format!("type {}", ty.shown()), &details));
     }
     cx.clean = false;
     for user in users {
@@ -589,6 +602,11 @@ async fn drop_uses(cx: &mut Ddl<'_>, user: &Object, ty: UserType) -> Result<(), 
                 views::remove(cx, &view).await?;
             }
             Ok(())
+        }
+        Object::Function(function) => {
+            let shown = Box::pin(functions::described(cx, function)).await?;
+            cx.cascaded.push(shown);
+            Box::pin(functions::drop_one(cx, function, true)).await
         }
         Object::Domain(over) => {
             cx.cascaded.push(format!("type {}", over.shown()));

@@ -104,10 +104,11 @@ impl Insert {
     }
 
     /// Counts a row that was written, and adds its outputs: those that were computed with it, or
-    /// expressions over it.
+    /// expressions over it and over whether ON CONFLICT changed it.
     async fn take(
         &self,
-        row: &[Datum],
+        mut row: Vec<Datum>,
+        is_changed: bool,
         computed: Vec<Datum>,
         running: &mut Running<'_>,
         inserted: &mut Inserted,
@@ -117,8 +118,9 @@ impl Insert {
             None => None,
             Some(Returning { exprs: None, .. }) => Some(computed),
             Some(Returning { exprs: Some(exprs), .. }) => {
+                row.push(bind::Insert::xmax(is_changed));
                 let txn = &mut *running.target.txn;
-                Some(effects::evaluate(exprs, row, running.scope, txn).await?)
+                Some(effects::evaluate(exprs, &row, running.scope, txn).await?)
             }
         };
         inserted.changed.add(returned);
@@ -172,7 +174,7 @@ impl Insert {
                 inserted.touched.add(kv::to_key(key))?;
             }
             self.check_unmoved(&computed)?;
-            return self.take(&row, self.returned(computed), running, inserted).await;
+            return self.take(row, false, self.returned(computed), running, inserted).await;
         };
         // The key that is named decides, even if the row conflicts in another one as well.
         let named = match &self.conflict {
@@ -208,7 +210,7 @@ impl Insert {
                 table.generate_after(columns, &mut new)?;
                 running.rewrite(&self.table, &clash.key, &old, Some(&new)).await?;
                 inserted.touched.add(table.row_key(&new).map_or(clash.key, kv::to_key))?;
-                self.take(&new, self.returned(computed), running, inserted).await
+                self.take(new, true, self.returned(computed), running, inserted).await
             }
             _ => Err(write::duplicate(table, clash.index, &row, facts.zone())),
         }

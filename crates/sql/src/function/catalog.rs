@@ -4,6 +4,7 @@
 use super::of::*;
 use super::{Function, Kernel, Out, Param, text_at, whole_at, wrong_type};
 use crate::array::Array;
+use crate::collation::of_languages;
 use crate::consistency::{CAUSAL_TOKEN, token_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -145,10 +146,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     never("pg_relation_is_publishable"),
     nothing("acldefault", A_TEXT),
     reads("shobj_description", &[OID, TEXT], A_TEXT, shared_comment),
-    Function::new("pg_get_function_arguments", &[OID], A_TEXT, function_arguments).stable(),
-    Function::new("pg_get_function_identity_arguments", &[OID], A_TEXT, function_arguments)
-        .stable(),
-    Function::new("pg_get_function_result", &[OID], A_TEXT, function_result).stable(),
+    reads("pg_get_function_arguments", &[OID], A_TEXT, function_arguments),
+    reads("pg_get_function_identity_arguments", &[OID], A_TEXT, identity_arguments),
+    reads("pg_get_function_result", &[OID], A_TEXT, function_result),
+    reads("pg_get_functiondef", &[OID], A_TEXT, function_definition),
     nothing("pg_get_partkeydef", A_TEXT),
     nothing("pg_get_function_sqlbody", A_TEXT),
     nothing("pg_get_ruledef", A_TEXT),
@@ -167,7 +168,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     always("pg_has_role"),
     always("pg_collation_is_visible"),
     always("pg_conversion_is_visible"),
-    always("pg_function_is_visible"),
+    reads("pg_function_is_visible", &[OID], A_BOOL, function_is_visible),
     always("pg_opclass_is_visible"),
     always("pg_operator_is_visible"),
     always("pg_opfamily_is_visible"),
@@ -259,8 +260,45 @@ fn role(args: &[Datum], scope: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlErro
     found(args, by_name, |oid| name_of(oid).map(|(_, role)| (*role).to_owned()))
 }
 
-fn procedure(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
-    found(args, |name| system::procedure_named(name.trim()), system::procedure_name)
+fn procedure(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+    let by_name = |name: &str| match *catalog.function_ids(name.trim()) {
+        [] => system::procedure_named(name.trim()),
+        [one] => Ok(one),
+        _ => {
+            let message = format!("more than one function named \"{}\"", name.trim());
+            Err(SqlError::new(state::AMBIGUOUS_FUNCTION, message))
+        }
+    };
+    found(args, by_name, |oid| {
+        catalog.function_name(oid.into()).or_else(|| system::procedure_name(oid))
+    })
+}
+
+fn function_arguments(args: &[Datum], _: &Scope<'_>, all: &Catalog) -> Result<Datum, SqlError> {
+    arguments(whole_at(args, 0)?, all, true)
+}
+
+fn identity_arguments(args: &[Datum], _: &Scope<'_>, all: &Catalog) -> Result<Datum, SqlError> {
+    arguments(whole_at(args, 0)?, all, false)
+}
+
+fn arguments(id: i64, all: &Catalog, with_defaults: bool) -> Result<Datum, SqlError> {
+    let of_all = || u32::try_from(id).ok().and_then(system::arguments_of);
+    some(all.function_arguments(id, with_defaults).or_else(of_all))
+}
+
+fn function_result(args: &[Datum], _: &Scope<'_>, all: &Catalog) -> Result<Datum, SqlError> {
+    let id = whole_at(args, 0)?;
+    let of_all = || u32::try_from(id).ok().and_then(system::result_of);
+    some(all.function_result(id).or_else(of_all))
+}
+
+fn function_definition(args: &[Datum], _: &Scope<'_>, all: &Catalog) -> Result<Datum, SqlError> {
+    some(all.function_definition(whole_at(args, 0)?))
+}
+
+fn function_is_visible(args: &[Datum], _: &Scope<'_>, all: &Catalog) -> Result<Datum, SqlError> {
+    Ok(Datum::Bool(all.function_is_visible(whole_at(args, 0)?)))
 }
 
 fn collation(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlError> {
@@ -268,26 +306,33 @@ fn collation(args: &[Datum], _: &Scope<'_>, _: &Catalog) -> Result<Datum, SqlErr
         let name = name.trim();
         let is_its = |other: &str| system::quoted(other) == name || name.to_lowercase() == other;
         let found = system::COLLATIONS.iter().find(|(_, other)| is_its(other));
-        found.map(|(oid, _)| *oid).ok_or_else(|| {
+        let of_bytes = found.map(|(oid, _)| *oid);
+        let of_language = || {
+            let found = of_languages().find(|(_, other, _)| system::quoted(other) == name);
+            found.map(|(oid, ..)| oid)
+        };
+        of_bytes.or_else(of_language).ok_or_else(|| {
             let message = format!("collation {name} for encoding \"UTF8\" does not exist");
             SqlError::new(state::UNDEFINED_OBJECT, message)
         })
     };
-    let name_of = |oid: u32| system::COLLATIONS.iter().find(|(other, _)| *other == oid);
-    found(args, by_name, |oid| name_of(oid).map(|(_, name)| system::quoted(name)))
+    let name_of = |oid: u32| {
+        let of_bytes = system::COLLATIONS.iter().find(|(other, _)| *other == oid);
+        let of_language = || of_languages().find(|(other, ..)| *other == oid);
+        let name = of_bytes.map(|(_, name)| system::quoted(name));
+        name.or_else(|| of_language().map(|(_, name, _)| system::quoted(&name)))
+    };
+    found(args, by_name, name_of)
 }
 
+/// Returns a function by its name and the types of its arguments.
 fn signature(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
-    let by_name = |name: &str| system::signature_named(name.trim(), |ty| catalog.type_id(ty));
-    found(args, by_name, system::signature_of)
-}
-
-fn function_arguments(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    some(u32::try_from(whole_at(args, 0)?).ok().and_then(system::arguments_of))
-}
-
-fn function_result(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
-    some(u32::try_from(whole_at(args, 0)?).ok().and_then(system::result_of))
+    let by_name = |name: &str| match catalog.function_of_signature(name) {
+        Some(Some(id)) => Ok(id),
+        _ => system::signature_named(name.trim(), |ty| catalog.type_id(ty)),
+    };
+    let shown = |oid: u32| catalog.function_signature(oid.into());
+    found(args, by_name, |oid| shown(oid).or_else(|| system::signature_of(oid)))
 }
 
 /// Returns an operator, which no system table lists, by its id.

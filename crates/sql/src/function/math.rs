@@ -79,16 +79,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
         numeric_at(args, 0)?.gcd(numeric_at(args, 1)?).map(Datum::Numeric)
     }),
     Function::new("pi", &[], A_FLOAT8, |_, _| Ok(Datum::Float8(std::f64::consts::PI))),
+    Function::new("&", &[INT2, INT2], AN_INT2, and),
     Function::new("&", &[INT4, INT4], AN_INT4, and),
     Function::new("&", &[INT8, INT8], AN_INT8, and),
+    Function::new("|", &[INT2, INT2], AN_INT2, or),
     Function::new("|", &[INT4, INT4], AN_INT4, or),
     Function::new("|", &[INT8, INT8], AN_INT8, or),
+    Function::new("#", &[INT2, INT2], AN_INT2, xor),
     Function::new("#", &[INT4, INT4], AN_INT4, xor),
     Function::new("#", &[INT8, INT8], AN_INT8, xor),
+    Function::new("~", &[INT2], AN_INT2, not),
     Function::new("~", &[INT4], AN_INT4, not),
     Function::new("~", &[INT8], AN_INT8, not),
+    Function::new("<<", &[INT2, INT4], AN_INT2, shift_left),
     Function::new("<<", &[INT4, INT4], AN_INT4, shift_left),
     Function::new("<<", &[INT8, INT4], AN_INT8, shift_left),
+    Function::new(">>", &[INT2, INT4], AN_INT2, shift_right),
     Function::new(">>", &[INT4, INT4], AN_INT4, shift_right),
     Function::new(">>", &[INT8, INT4], AN_INT8, shift_right),
 ];
@@ -349,10 +355,11 @@ fn not(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     integer_like(&args[0], i128::from(!whole_at(args, 0)?))
 }
 
-/// Shifts by the lowest bits of the count, as processors do.
+/// Shifts by the lowest bits of the count, as processors do; a `smallint` as an `integer`.
 fn shift_left(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let by = whole_at(args, 1)? as u32;
     match args[0] {
+        Datum::Int2(n) => Ok(Datum::Int2(i32::from(n).wrapping_shl(by) as i16)),
         Datum::Int4(n) => Ok(Datum::Int4(n.wrapping_shl(by))),
         Datum::Int8(n) => Ok(Datum::Int8(n.wrapping_shl(by))),
         _ => Err(wrong_type()),
@@ -362,6 +369,7 @@ fn shift_left(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 fn shift_right(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let by = whole_at(args, 1)? as u32;
     match args[0] {
+        Datum::Int2(n) => Ok(Datum::Int2(i32::from(n).wrapping_shr(by) as i16)),
         Datum::Int4(n) => Ok(Datum::Int4(n.wrapping_shr(by))),
         Datum::Int8(n) => Ok(Datum::Int8(n.wrapping_shr(by))),
         _ => Err(wrong_type()),

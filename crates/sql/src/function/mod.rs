@@ -34,6 +34,7 @@ pub(crate) use catalog::PG_TYPEOF;
 pub(crate) use enumeration::{ENUM_END, ENUM_RANGE};
 pub(crate) use json::makes_json;
 pub(crate) use pattern::{like, like_range};
+pub(crate) use reflect::is_reserved;
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
 pub(crate) use time::{shifted, shifted_in};
 

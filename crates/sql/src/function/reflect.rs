@@ -51,6 +51,14 @@ fn expanded(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
     Ok(Box::new(rows.into_iter()))
 }
 
+/// True for a reserved word that is no value, as `current_date` is.
+pub(crate) fn is_reserved(word: &str) -> bool {
+    let is_value = word.starts_with("current_")
+        || matches!(word, "localtime" | "localtimestamp" | "session_user" | "user");
+    let mut entries = KEY_WORDS.split_whitespace().filter_map(|entry| entry.split_once(':'));
+    !is_value && entries.any(|(other, code)| other == word && code.starts_with('R'))
+}
+
 /// Iterates over the key words with their categories: see [`KEY_WORDS`].
 fn keywords() -> impl Iterator<Item = Result<Vec<Datum>, SqlError>> {
     KEY_WORDS.split_whitespace().filter_map(|entry| {

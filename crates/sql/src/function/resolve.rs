@@ -6,9 +6,9 @@ use crate::error::{SqlError, state};
 use crate::types::{Object, Type};
 
 /// A form of a function: its types.
-pub(crate) trait Form: 'static {
+pub(crate) trait Form {
     /// The types of its parameters.
-    fn params(&self) -> &'static [Param];
+    fn params(&self) -> &[Param];
 
     /// True if the last parameter may be repeated.
     fn is_variadic(&self) -> bool;
@@ -31,7 +31,7 @@ pub(crate) trait Form: 'static {
 }
 
 impl Form for Function {
-    fn params(&self) -> &'static [Param] {
+    fn params(&self) -> &[Param] {
         self.params
     }
 
@@ -46,8 +46,8 @@ impl Form for Function {
 
 /// A call whose form is chosen: of a scalar function, an aggregate or a window function.
 #[derive(Debug)]
-pub(crate) struct Call<F: 'static = Function> {
-    pub(crate) function: &'static F,
+pub(crate) struct Call<'f, F = Function> {
+    pub(crate) function: &'f F,
     /// The type that each argument is converted to; `None` for an argument that stays as it is.
     pub(crate) params: Vec<Option<Type>>,
     pub(crate) result: Type,
@@ -97,7 +97,7 @@ fn is_preferred(ty: Type) -> bool {
 
 /// Chooses the form of a function for arguments of these types; `None` for an undetermined one.
 /// Fails with 42883 if no form fits, with 42725 if several fit equally.
-pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call, SqlError> {
+pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call<'static>, SqlError> {
     let call = choose(name, named(name), args)?;
     match args.iter().flatten().find(|ty| call.function.compares && !ty.has_order()) {
         Some(ty) => Err(no_equality(*ty)),
@@ -113,13 +113,13 @@ pub(crate) fn no_equality(ty: Type) -> SqlError {
 }
 
 /// Chooses one of some forms.
-pub(crate) fn choose<F: Form>(
+pub(crate) fn choose<'f, F: Form>(
     name: &str,
-    forms: &[&'static F],
+    forms: &[&'f F],
     args: &[Option<Type>],
-) -> Result<Call<F>, SqlError> {
+) -> Result<Call<'f, F>, SqlError> {
     let forms = forms.iter().copied().filter(|form| form.takes(args.len()));
-    let mut fitting: Vec<&'static F> =
+    let mut fitting: Vec<&'f F> =
         forms.filter(|form| (0..args.len()).all(|at| fits(*form, at, args[at]))).collect();
     if !assume_same(&mut fitting, name, args) {
         narrow(&mut fitting, args);
@@ -166,7 +166,7 @@ fn fits<F: Form>(form: &F, at: usize, arg: Option<Type>) -> bool {
 }
 
 /// Drops the forms that are worse than others.
-fn narrow<F: Form>(fitting: &mut Vec<&'static F>, args: &[Option<Type>]) {
+fn narrow<F: Form>(fitting: &mut Vec<&F>, args: &[Option<Type>]) {
     let ty = |form: &F, at: usize| match form.param(at) {
         Param::Of(ty) => Some(ty),
         _ => None,
@@ -205,16 +205,16 @@ fn narrow<F: Form>(fitting: &mut Vec<&'static F>, args: &[Option<Type>]) {
 }
 
 /// If all known arguments have one type, undetermined ones are taken to have it, too.
-fn last_resort<F: Form>(fitting: &mut Vec<&'static F>, args: &[Option<Type>]) {
+fn last_resort<F: Form>(fitting: &mut Vec<&F>, args: &[Option<Type>]) {
     let mut known = args.iter().flatten().map(|ty| ty.base());
     let Some(first) = known.next().filter(|first| known.all(|ty| ty == *first)) else { return };
-    let takes_it = |form: &&'static F| (0..args.len()).all(|at| fits(*form, at, Some(first)));
+    let takes_it = |form: &&F| (0..args.len()).all(|at| fits(*form, at, Some(first)));
     if fitting.iter().filter(|form| takes_it(form)).count() == 1 {
         fitting.retain(takes_it);
     }
 }
 
-fn keep_best<F>(fitting: &mut Vec<&'static F>, worth: impl Fn(&F) -> usize) {
+fn keep_best<F>(fitting: &mut Vec<&F>, worth: impl Fn(&F) -> usize) {
     if let Some(best) = fitting.iter().map(|form| worth(form)).max() {
         fitting.retain(|form| worth(form) == best);
     }
@@ -227,7 +227,7 @@ fn determines<F: Form>(form: &F, args: &[Option<Type>]) -> bool {
 }
 
 /// Returns the types of the arguments and of the result.
-fn finish<F: Form>(function: &'static F, args: &[Option<Type>]) -> Option<Call<F>> {
+fn finish<'f, F: Form>(function: &'f F, args: &[Option<Type>]) -> Option<Call<'f, F>> {
     let mut common: Option<Type> = None;
     for (at, arg) in args.iter().enumerate() {
         let of_common = match function.param(at) {
@@ -266,12 +266,12 @@ fn is_operator(name: &str) -> bool {
 
 /// Takes an undetermined operand of an operator to have the type of the other one, if there is such
 /// a form.
-fn assume_same<F: Form>(fitting: &mut Vec<&'static F>, name: &str, args: &[Option<Type>]) -> bool {
+fn assume_same<F: Form>(fitting: &mut Vec<&F>, name: &str, args: &[Option<Type>]) -> bool {
     let known = match args {
         [Some(known), None] | [None, Some(known)] if is_operator(name) => known.base(),
         _ => return false,
     };
-    let is_same = |form: &&'static F| {
+    let is_same = |form: &&F| {
         form.params().iter().all(|param| *param == Param::Of(known)) && !form.is_variadic()
     };
     let found = fitting.iter().any(is_same);

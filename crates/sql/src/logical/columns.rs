@@ -95,6 +95,13 @@ impl Expr {
         found
     }
 
+    /// True if it names a column, outside its subqueries.
+    pub(crate) fn names(&self, column: ColumnId) -> bool {
+        let mut found = false;
+        self.walk(&mut |part| found |= matches!(part, Expr::Column(id) if *id == column));
+        found
+    }
+
     /// True if two evaluations may differ.
     pub(crate) fn is_volatile(&self) -> bool {
         let mut found = false;
@@ -150,7 +157,7 @@ impl Rel {
     }
 
     /// Replaces columns of enclosing relations in all expressions.
-    fn replace_columns(&mut self, with: &dyn Fn(ColumnId) -> Option<Expr>) {
+    pub(crate) fn replace_columns(&mut self, with: &dyn Fn(ColumnId) -> Option<Expr>) {
         for expr in self.exprs_mut() {
             expr.replace_columns(with);
         }

@@ -6,10 +6,8 @@
 use super::Options;
 use crate::error::{SqlError, state};
 use crate::names;
-use crate::parse::is_word;
+use crate::reader::Reader;
 use sqlparser::ast::{Ident, ObjectName};
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// A statement about a sequence.
@@ -50,102 +48,7 @@ pub(crate) enum IdentityChange {
     Drop { if_exists: bool },
 }
 
-/// Reads tokens one after the other.
-struct Reader<'t> {
-    tokens: &'t [TokenWithSpan],
-    at: usize,
-}
-
-impl<'t> Reader<'t> {
-    fn peek(&self) -> Option<&'t TokenWithSpan> {
-        self.tokens.get(self.at)
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.at >= self.tokens.len()
-    }
-
-    /// Skips words, if they are next.
-    fn words(&mut self, words: &str) -> bool {
-        let mut at = self.at;
-        for word in words.split(' ') {
-            if !self.tokens.get(at).is_some_and(|token| is_word(token, word)) {
-                return false;
-            }
-            at += 1;
-        }
-        self.at = at;
-        true
-    }
-
-    fn skip(&mut self, token: &Token) -> bool {
-        let is_next = self.peek().is_some_and(|next| next.token == *token);
-        self.at += usize::from(is_next);
-        is_next
-    }
-
-    fn wrong(&self) -> SqlError {
-        match self.peek() {
-            Some(token) => {
-                let message = format!("syntax error at or near \"{}\"", token.token);
-                SqlError::new(state::SYNTAX, message).at(names::place(token.span.start))
-            }
-            None => SqlError::new(state::SYNTAX, "syntax error at end of input"),
-        }
-    }
-
-    fn name(&mut self) -> Result<ObjectName, SqlError> {
-        if !matches!(self.peek().map(|it| &it.token), Some(Token::Word(_))) {
-            return Err(self.wrong());
-        }
-        let dialect = PostgreSqlDialect {};
-        let rest = self.tokens[self.at..].to_vec();
-        let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest);
-        let name = parser.parse_object_name(false).map_err(|_| self.wrong())?;
-        // One token for each part, and the points between them.
-        self.at += name.0.len() * 2 - 1;
-        Ok(name)
-    }
-
-    fn ident(&mut self) -> Result<Ident, SqlError> {
-        let Some(TokenWithSpan { token: Token::Word(word), span }) = self.peek() else {
-            return Err(self.wrong());
-        };
-        self.at += 1;
-        Ok(word.clone().into_ident(*span))
-    }
-
-    fn number(&mut self) -> Result<i64, SqlError> {
-        let sign = if self.skip(&Token::Minus) { "-" } else { "" };
-        if sign.is_empty() {
-            self.skip(&Token::Plus);
-        }
-        let Some(TokenWithSpan { token: Token::Number(digits, _), .. }) = self.peek() else {
-            return Err(self.wrong());
-        };
-        let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit());
-        let number = format!("{sign}{digits}").parse().map_err(|_| match is_whole {
-            true => {
-                let message = format!("value \"{sign}{digits}\" is out of range for type bigint");
-                SqlError::new(state::OUT_OF_RANGE, message)
-            }
-            false => self.wrong(),
-        })?;
-        self.at += 1;
-        Ok(number)
-    }
-
-    /// Reads the type behind AS.
-    fn data_type(&mut self) -> Result<crate::types::Type, SqlError> {
-        let dialect = PostgreSqlDialect {};
-        let rest = self.tokens[self.at..].to_vec();
-        let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest);
-        let ty = parser.parse_data_type().map_err(|_| self.wrong())?;
-        let ty = names::data_type(&ty, &[])?;
-        self.at += parser.index();
-        Ok(ty)
-    }
-
+impl Reader<'_> {
     /// Reads options up to something else.
     fn options(&mut self, of: Of) -> Result<Options, SqlError> {
         let mut options = Options::default();
@@ -327,7 +230,7 @@ fn merged(a: Options, b: Options) -> Result<Options, SqlError> {
 /// Cuts the clauses of a statement about a sequence. The rest is a stand-in that the parser knows.
 pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<SequenceStatement>, SqlError> {
     let all = std::mem::take(tokens);
-    let mut reader = Reader { tokens: &all, at: 0 };
+    let mut reader = Reader::of(&all);
     let statement = match () {
         () if reader.words("create sequence") => Some(create(&mut reader, false)?),
         () if reader.words("create temporary sequence") || reader.words("create temp sequence") => {
@@ -403,6 +306,7 @@ pub(crate) fn identity(tokens: &[Token]) -> Result<(bool, Options), SqlError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sqlparser::dialect::PostgreSqlDialect;
     use sqlparser::tokenizer::Tokenizer;
 
     fn cut_text(sql: &str) -> (Option<SequenceStatement>, String) {

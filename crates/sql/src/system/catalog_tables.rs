@@ -1,6 +1,6 @@
 //! The rows of `pg_catalog`.
 
-use super::collations::collation_of;
+use super::collations::collation_of_column;
 use super::dependencies::{default_id, row_type_id};
 use super::describe::{default_of, index_definition};
 use super::operator_classes::{BTREE, HEAP, class_of};
@@ -138,7 +138,7 @@ fn column_of(out: &mut Writer<'_>, relation: u32, at: usize, own: bool, column: 
         ("attidentity", identity.into()),
         ("attgenerated", if own && is_generated { "s" } else { "" }.into()),
         ("attislocal", true.into()),
-        ("attcollation", collation_of(column.ty).into()),
+        ("attcollation", collation_of_column(column).into()),
     ]);
 }
 

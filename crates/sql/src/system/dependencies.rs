@@ -3,12 +3,14 @@
 use super::{Rows, SystemContext, Writer};
 use crate::catalog::UserType;
 use crate::composite::ROW_TYPE;
+use std::collections::BTreeSet;
 
 /// The ids of the catalogs by which `pg_depend` names objects.
 const CLASS: u32 = 1259;
 const ATTRDEF: u32 = 2604;
 const REWRITE: u32 = 2618;
 const TYPE: u32 = 1247;
+const PROCEDURE: u32 = 1255;
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
     Some(match name {
@@ -37,6 +39,7 @@ fn depend(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     of_types(context, out);
     of_sequences(context, out);
     of_views(context, out);
+    of_functions(context, out);
 }
 
 /// The dependencies of columns and fields on types of the database, and of domains on these.
@@ -140,7 +143,39 @@ fn of_views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         needs(CLASS, id, "i");
         for read in reads {
             let is_type = context.catalog.types.iter().any(|ty| ty.id() == *read);
-            needs(if is_type { TYPE } else { CLASS }, *read, "n");
+            let is_function = context.catalog.functions.iter().any(|it| it.id == *read);
+            let class = match (is_type, is_function) {
+                (true, _) => TYPE,
+                (_, true) => PROCEDURE,
+                _ => CLASS,
+            };
+            needs(class, *read, "n");
+        }
+    }
+}
+
+/// The dependencies of functions on types of the database, and of row types among these on their
+/// tables.
+fn of_functions(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let mut rows = BTreeSet::new();
+    for function in &context.catalog.functions {
+        for ty in context.catalog.types_of_function(function) {
+            out.row(&[
+                ("classid", PROCEDURE.into()),
+                ("objid", function.id.into()),
+                ("refclassid", TYPE.into()),
+                ("refobjid", ty.into()),
+                ("deptype", "n".into()),
+            ]);
+            if ty & ROW_TYPE != 0 && rows.insert(ty) {
+                out.row(&[
+                    ("classid", TYPE.into()),
+                    ("objid", ty.into()),
+                    ("refclassid", CLASS.into()),
+                    ("refobjid", (ty ^ ROW_TYPE).into()),
+                    ("deptype", "i".into()),
+                ]);
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::names::{self, NamedTypes, Qualified};
 use crate::sequence::{self, Sequence};
 use crate::temporary;
 use crate::types::Type;
+use crate::user_function::UserFunction;
 use crate::view::{self, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Catalog {
     pub(crate) views: Vec<Arc<View>>,
     /// The types of the database, ordered by name.
     pub(crate) types: Vec<UserType>,
+    /// The functions of the database, ordered by name.
+    pub(crate) functions: Vec<Arc<UserFunction>>,
     /// The comments on objects, by the objects' ids.
     pub(crate) comments: BTreeMap<u32, Comments>,
     /// The names of the users' schemas, by their ids.
@@ -117,6 +120,14 @@ impl Catalog {
         }
     }
 
+    /// Returns the id of a schema. Fails with 3F000.
+    pub(crate) fn schema_named(&self, name: &str) -> Result<u32, SqlError> {
+        let found = self.all_schemas().find(|(_, other)| *other == name);
+        found.map(|(id, _)| id).ok_or_else(|| {
+            SqlError::new(state::NO_SCHEMA, format!("schema \"{name}\" does not exist"))
+        })
+    }
+
     /// Returns the names and the ids of all schemas, the system's first.
     pub(crate) fn all_schemas(&self) -> impl Iterator<Item = (u32, &str)> {
         let system = [PG_CATALOG, INFORMATION_SCHEMA].map(|id| (id, self.schema_name(id)));
@@ -203,11 +214,13 @@ impl Catalog {
         column.generated.as_deref().map(|text| self.shown_text(text))
     }
 
-    /// Returns the name of a type or relation as SQL writes it: of a row type, that of its relation.
+    /// Returns the name of a type, a relation or a function as SQL writes it: of a row type, that of
+    /// its relation.
     fn shown_object(&self, id: u32) -> String {
         let ty = self.types.iter().find(|ty| ty.id() == id);
-        let relation = i64::from(id & !ROW_TYPE);
-        let relation = || self.relation_name(relation).unwrap_or_else(|| id.to_string());
+        let function = || self.function_name(id.into());
+        let relation = || self.relation_name((id & !ROW_TYPE).into()).or_else(function);
+        let relation = || relation().unwrap_or_else(|| id.to_string());
         ty.map_or_else(relation, |ty| self.shown_type(*ty))
     }
 
@@ -270,6 +283,7 @@ impl Catalog {
         match id {
             id if self.schemas.contains_key(&id) => (2615, "pg_namespace"),
             id if self.types.iter().any(|ty| ty.id() == id) => (1247, "pg_type"),
+            id if self.functions.iter().any(|it| it.id == id) => (1255, "pg_proc"),
             _ => (1259, "pg_class"),
         }
     }
@@ -542,6 +556,12 @@ fn parts(table: &Table, index: &Index, ordered: bool) -> String {
     index.columns.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
+/// True if an expression is a string.
+pub(super) fn is_literal(expr: &str) -> bool {
+    let inside = expr.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    inside.is_some_and(|text| !text.replace("''", "").contains('\''))
+}
+
 /// Returns a column's DEFAULT as PostgreSQL shows it: a string has its type appended, and a
 /// sequence is named. An identity column has none.
 pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String> {
@@ -555,8 +575,7 @@ pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String
         }
         return Some(catalog.shown_text(&shown));
     }
-    let inside = default.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
-    let literal = inside.is_some_and(|text| !text.replace("''", "").contains('\''));
+    let literal = is_literal(default);
     let shown = catalog.shown_text(default);
     let ty = || match column.ty.user_type() {
         Some(ty) if column.ty.element().is_none() => catalog.shown_type(ty),

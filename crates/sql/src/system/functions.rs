@@ -4,7 +4,7 @@
 use super::types::type_name;
 use super::{
     INFORMATION_SCHEMA, OWNER, PG_CATALOG, Rows, SystemContext, Value, Writer, format_type,
-    input_functions,
+    input_functions, user_functions,
 };
 use crate::aggregate;
 use crate::error::{SqlError, state};
@@ -373,18 +373,9 @@ pub(crate) fn shown_param(param: Param) -> String {
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
     Some(match name {
         "pg_aggregate" => aggregates,
-        "pg_language" => languages,
         "pg_proc" => procedures,
         _ => return None,
     })
-}
-
-fn languages(_: &SystemContext<'_>, out: &mut Writer<'_>) {
-    out.row(&[
-        ("oid", INTERNAL.into()),
-        ("lanname", "internal".into()),
-        ("lanowner", OWNER.into()),
-    ]);
 }
 
 fn aggregates(_: &SystemContext<'_>, out: &mut Writer<'_>) {
@@ -400,7 +391,8 @@ fn aggregates(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn procedures(_: &SystemContext<'_>, out: &mut Writer<'_>) {
+fn procedures(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    user_functions::procedures(context, out);
     let joined =
         |items: &mut dyn Iterator<Item = String>, by: &str| items.collect::<Vec<_>>().join(by);
     for one in ALL.iter() {

@@ -150,6 +150,13 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             if over.is_none() {
                 row.extend(Measures::of(column.ty).columns());
             }
+            if let Some(collation) = &column.collation {
+                row.extend([
+                    ("collation_catalog", database.into()),
+                    ("collation_schema", "pg_catalog".into()),
+                    ("collation_name", collation.as_str().into()),
+                ]);
+            }
             if let Some(domain) = column.domain {
                 let of = domain.descriptor();
                 row.extend([

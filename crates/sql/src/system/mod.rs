@@ -34,6 +34,7 @@ mod setting_tables;
 mod shards;
 mod types;
 mod usage;
+mod user_functions;
 mod zones;
 
 pub(crate) use activity::SessionSlot;
@@ -156,6 +157,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| shards::rows_of(&table.name))
         .or_else(|| zones::rows_of(&table.name))
         .or_else(|| usage::rows_of(&table.name))
+        .or_else(|| user_functions::rows_of(&table.name))
 }
 
 /// Collects the rows of a system table. A column that a row does not name is NULL if that is
@@ -396,7 +398,7 @@ pub(crate) async fn load_temporary(txn: &mut dyn Transaction) -> Result<Catalog,
 
 async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalog, SqlError> {
     let (mut tables, mut sequences) = (BTreeMap::new(), BTreeMap::new());
-    let (mut views, mut types) = (BTreeMap::new(), BTreeMap::new());
+    let (mut views, mut types, mut functions) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut schemas = BTreeMap::from([(PUBLIC, "public".to_owned())]);
     let mut comments = BTreeMap::new();
     let mut rest = Some(range);
@@ -416,6 +418,7 @@ async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalo
                 Object::Enum(ty) => drop(types.insert(key, UserType::Enum(ty))),
                 Object::Domain(domain) => drop(types.insert(key, UserType::Domain(domain))),
                 Object::Composite(ty) => drop(types.insert(key, UserType::Composite(ty))),
+                Object::Function(function) => functions.push(function),
                 Object::Schema(schema) if schema.is_gone => drop(schemas.remove(&schema.id)),
                 Object::Schema(it) => drop(schemas.insert(it.id, it.name.clone())),
             }
@@ -424,8 +427,9 @@ async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalo
     }
     let (tables, sequences) = (tables.into_values().collect(), sequences.into_values().collect());
     let (views, types) = (views.into_values().collect(), types.into_values().collect());
+    functions.sort_by_key(|it| (it.name.clone(), it.schema, it.id));
     let path = vec![PUBLIC];
-    Ok(Catalog { tables, sequences, views, types, comments, schemas, path })
+    Ok(Catalog { tables, sequences, views, types, functions, comments, schemas, path })
 }
 
 #[cfg(test)]

@@ -96,6 +96,17 @@ fn type_id(name: &DataType, types: &[(Qualified, UserType)]) -> Option<u32> {
     {
         return Some(ty.array_id());
     }
+    // The array type of a type `x` is called `_x`, unless another type is.
+    if let DataType::Custom(array, modifiers) = name
+        && modifiers.is_empty()
+        && names::user_type(name, types).is_none()
+        && let Some(Qualified { schema, name: array }) = names::relation(array).ok()
+        && let Some(element) = array.strip_prefix('_')
+    {
+        let element = Qualified { schema, name: element.to_owned() };
+        let found = types.iter().find(|(other, _)| *other == element);
+        return found.map(|(_, ty)| ty.array_id());
+    }
     let (ty, domain) = names::declared_type(name, types).ok()?;
     Some(domain.map_or(ty.oid(), Domain::id))
 }

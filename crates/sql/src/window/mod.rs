@@ -78,7 +78,7 @@ static FUNCTIONS: [Function; 15] = [
 ];
 
 impl Form for Function {
-    fn params(&self) -> &'static [Param] {
+    fn params(&self) -> &[Param] {
         self.params
     }
 
@@ -118,7 +118,7 @@ pub(crate) fn exists(name: &str) -> bool {
 pub(crate) fn resolve(
     name: &str,
     args: &[Option<Type>],
-) -> Result<function::Call<Function>, SqlError> {
+) -> Result<function::Call<'static, Function>, SqlError> {
     let forms: Vec<_> = FUNCTIONS.iter().filter(|function| function.name == name).collect();
     function::choose(name, &forms, args)
 }

@@ -1,4 +1,4 @@
-//! The matrix, as text for a terminal and for a page.
+//! The matrix and the differences, as Markdown.
 
 use super::catalog::{Client, Run};
 use super::lines::Results;
@@ -195,28 +195,6 @@ fn wrapped(words: &str, indentation: &str) -> String {
         width += length;
     }
     text.push('\n');
-    text
-}
-
-/// Returns the page.
-pub fn page(rows: &[Row<'_>], protocol: &str, postgres: &str) -> String {
-    let head = "# Compatibility\n\n<!-- Written by cargo xtask clients: \
-                changes belong to crates/xtask/src/clients. -->\n\n";
-    let about = format!(
-        "The numbers are those of the run that wrote this page: `cargo xtask clients --write`, \
-         with the protocol `{protocol}`, beside `{postgres}`. Each client library runs a program of \
-         `tests/clients` with named checks, or Django its own suites, on a fresh Meridian and on \
-         PostgreSQL; the share is that of the checks that pass on PostgreSQL. A check that fails \
-         has one reason, its first: what comes after it in the same check was not seen. A time \
-         limit that was reached may be the machine's."
-    );
-    let mut text = format!("{head}{}\n", wrapped(&about, ""));
-    text += &matrix(rows);
-    let differences = differences(rows);
-    if !differences.is_empty() {
-        text += "\n## Differences\n";
-        text += &differences;
-    }
     text
 }
 
