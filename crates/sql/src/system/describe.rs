@@ -214,8 +214,8 @@ impl Catalog {
         column.generated.as_deref().map(|text| self.shown_text(text))
     }
 
-    /// Returns the name of a type, a relation or a function as SQL writes it: of a row type, that of
-    /// its relation.
+    /// Returns the name of a type, a relation or a function as SQL writes it: of a row type, that
+    /// of its relation.
     fn shown_object(&self, id: u32) -> String {
         let ty = self.types.iter().find(|ty| ty.id() == id);
         let function = || self.function_name(id.into());
