@@ -727,8 +727,11 @@ impl Wire {
             self.named.clear();
             if self.session.listens() {
                 self.send_notifications(link);
-                self.state.deliveries.begin(self.session.engine());
             }
+        }
+        if self.session.listens() {
+            // In a block, too: what arrives meanwhile is sent when the block has ended.
+            self.state.deliveries.begin(self.session.engine());
         }
         link.answers.ready(status.byte());
         self.entry.running.runs(false);
