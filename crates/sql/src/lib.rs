@@ -112,6 +112,7 @@ mod reader;
 mod record;
 #[cfg(test)]
 mod reference;
+mod referenced;
 mod replay;
 mod response;
 mod rounded;

@@ -24,7 +24,7 @@ fn payloads(session: &Session) -> Vec<String> {
 }
 
 /// A session that begins to listen while the history of the others is gone gets what commits from
-/// then on, and the others are told that they have lost some.
+/// then on, and the others get an error: some are lost for them.
 #[test]
 fn a_process_that_fell_behind_begins_at_the_present() {
     let (mut sender, memory) = session();
