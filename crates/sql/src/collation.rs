@@ -8,9 +8,8 @@ use crate::error::{SqlError, state};
 use crate::parse::is_word;
 use crate::types::Type;
 use sqlparser::ast;
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::ops::Range;
 
 /// The languages whose collations a column may have, in PostgreSQL's names of them. Those in which
 /// upper and lower case differ from other languages' are not among them.
@@ -79,6 +78,7 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Vec<(ast::Ident, ast::Obje
     }
     // The column whose type is being read, and the parentheses that are open.
     let (mut column, mut depth, mut at) = (None, 0_usize, 2);
+    let mut cuts: Vec<Range<usize>> = Vec::new();
     while at < tokens.len() {
         match &tokens[at].token {
             Token::LParen => depth += 1,
@@ -99,13 +99,12 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Vec<(ast::Ident, ast::Obje
                 }
             }
             _ if is_word(&tokens[at], "collate") => {
-                let dialect = PostgreSqlDialect {};
-                let rest = tokens[at + 1..].to_vec();
-                let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest);
-                if let (Some(column), Ok(name)) = (column.take(), parser.parse_object_name(false)) {
-                    let parts = 2 * name.0.len() - 1;
-                    found.push((column, name));
-                    tokens.drain(at..(at + 1 + parts).min(tokens.len()));
+                let parts = name_at(&tokens[at + 1..]);
+                if let Some(column) = column.take().filter(|_| !parts.is_empty()) {
+                    let end = at + 2 * parts.len();
+                    found.push((column, ast::ObjectName::from(parts)));
+                    cuts.push(at..end);
+                    at = end;
                     continue;
                 }
             }
@@ -113,11 +112,71 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Vec<(ast::Ident, ast::Obje
         }
         at += 1;
     }
+    let mut place = 0;
+    let mut cuts = cuts.into_iter().peekable();
+    tokens.retain(|_| {
+        while cuts.next_if(|cut| cut.end <= place).is_some() {}
+        let is_cut = cuts.peek().is_some_and(|cut| cut.contains(&place));
+        place += 1;
+        !is_cut
+    });
     found
+}
+
+/// Returns the parts of the name that tokens begin with.
+fn name_at(tokens: &[TokenWithSpan]) -> Vec<ast::Ident> {
+    let mut parts = Vec::new();
+    let mut rest = tokens;
+    while let [TokenWithSpan { token: Token::Word(word), span }, behind @ ..] = rest {
+        parts.push(word.to_ident(*span));
+        match behind {
+            [TokenWithSpan { token: Token::Period, .. }, behind @ ..] => rest = behind,
+            _ => break,
+        }
+    }
+    parts
 }
 
 /// Returns the error of an order of texts by the collation of a language.
 pub(crate) fn not_ordered(name: &str) -> SqlError {
     SqlError::unsupported(format!("an order of texts by the collation \"{name}\""))
         .hint("Text is ordered by its bytes: COLLATE \"C\".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlparser::dialect::PostgreSqlDialect;
+    use sqlparser::tokenizer::Tokenizer;
+
+    fn tokens(sql: &str) -> Vec<TokenWithSpan> {
+        let all = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+        let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+        all.expect("tokens").into_iter().filter(|token| !is_blank(token)).collect()
+    }
+
+    #[test]
+    fn collations_are_cut_from_behind_types() {
+        let sql = "ALTER TABLE t ALTER COLUMN a TYPE text COLLATE pg_catalog.\"C\" USING b COLLATE \
+                   c, ALTER d SET DATA TYPE varchar(3) COLLATE \"de-x-icu\"";
+        let mut all = tokens(sql);
+        let found: Vec<_> =
+            cut(&mut all).iter().map(|(column, name)| format!("{column} {name}")).collect();
+        assert_eq!(found, ["a pg_catalog.\"C\"", "d \"de-x-icu\""]);
+        let rest: Vec<String> = all.iter().map(|token| token.token.to_string()).collect();
+        let rest = rest.join(" ");
+        let cut = "ALTER TABLE t ALTER COLUMN a TYPE text USING b COLLATE c , ALTER d SET DATA TYPE \
+                   varchar ( 3 )";
+        assert_eq!(rest.trim(), cut);
+    }
+
+    /// In time with the square of their number, this would take hours.
+    #[test]
+    fn many_collations_are_cut_at_once() {
+        let one = "alter a type text collate b, ";
+        for (text, found) in [("collate ".repeat(300_000), 0), (one.repeat(30_000), 30_000)] {
+            let mut all = tokens(&format!("alter table t {text}"));
+            assert_eq!(cut(&mut all).len(), found);
+        }
+    }
 }

@@ -31,7 +31,7 @@ impl Session {
         for _ in 0..MOST_REPLAYS {
             let Some(mut work) = self.work.take() else { return Ok(()) };
             if work.reads_only() {
-                // Apart, so that the state of each commit stays small.
+                // In a box, so that the state of each commit stays small.
                 return Box::pin(self.commit_reads(work)).await;
             }
             if let Err(error) = check_end(&self.engine, &self.facts, &mut work).await {

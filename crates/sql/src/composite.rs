@@ -16,6 +16,19 @@ use std::sync::{Arc, LazyLock};
 /// The bit by which the id of a table's row type differs from that of the table, and the id of a
 /// composite type's relation from that of the type. Ids of descriptors do not have it.
 pub(crate) const ROW_TYPE: u32 = 1 << 29;
+/// The bits by which ids of row types differed in the views that earlier releases stored. No other
+/// id has all of them.
+const FORMER_ROW_TYPE: u32 = 2047 << 20;
+
+/// Returns the table of a row type's id, or `None` for an id of another type.
+pub(crate) fn table_of_row_type(id: u32) -> Option<u32> {
+    match id {
+        id if id & FORMER_ROW_TYPE == FORMER_ROW_TYPE => Some(id ^ FORMER_ROW_TYPE),
+        id if id & ROW_TYPE != 0 => Some(id ^ ROW_TYPE),
+        _ => None,
+    }
+}
+
 /// The bit by which the id of arrays of a row type differs from that of the row type. Ids of
 /// descriptors are below it, those of temporary objects without the bit of these.
 pub(crate) const ROW_ARRAY: u32 = 1 << 28;
@@ -228,6 +241,15 @@ mod tests {
             attributes: types.iter().enumerate().map(attribute).collect(),
             schema: crate::system::PUBLIC,
         })
+    }
+
+    #[test]
+    fn row_types_have_the_ids_of_their_tables() {
+        for table in [16384, 16385, temporary::SCHEMA + 5] {
+            assert_eq!(table_of_row_type(table), None);
+            assert_eq!(table_of_row_type(table ^ ROW_TYPE), Some(table));
+        }
+        assert_eq!(table_of_row_type(16384 ^ FORMER_ROW_TYPE), Some(16384));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Types of a database as values: each refers to one version of its descriptor, which the process
 //! keeps once it has read it, so that a type is copied freely.
 //!
-//! The number of versions is that of changes of types.
+//! Versions are never given back. Their number is that of changes of types, of those that were
+//! rolled back, and of the tables whose row types statements have named.
 
 use crate::catalog::Planned;
 use crate::system::quoted;

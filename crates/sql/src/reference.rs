@@ -16,8 +16,9 @@ const INTRODUCTION: &str = "\
 # SQL reference
 
 The statements, types, functions and settings that are built. They are PostgreSQL's unless
-[getting started](getting-started.md) names a difference. What is not built is refused with the
-error 0A000, which names it.
+[getting started](getting-started.md) names a difference. A statement or clause that is not built is
+refused with the error 0A000, which names it. A function or operator that is not listed here does
+not exist (42883), nor does a type or a collation (42704).
 
 This page is written from the catalogs of the program; a test compares it with them.
 `MERIDIAN_WRITE_DOCS=1 cargo test -p meridian-sql reference` writes it again.

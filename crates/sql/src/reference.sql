@@ -51,6 +51,14 @@ ALTER INDEX purchase_customer RENAME TO purchase_by_customer;
 CREATE VIEW spent AS SELECT customer, sum(paid) AS paid FROM purchase GROUP BY customer;
 CREATE MATERIALIZED VIEW best AS SELECT * FROM spent ORDER BY paid DESC LIMIT 10;
 REFRESH MATERIALIZED VIEW best;
+ALTER VIEW spent RENAME TO spending;
+
+-- Functions
+CREATE FUNCTION purchases (who bigint, since date DEFAULT '2000-01-01') RETURNS SETOF purchase
+  LANGUAGE sql STABLE AS 'SELECT * FROM purchase WHERE customer = who AND at >= since';
+SELECT paid FROM purchases (1, since => '2026-01-01');
+ALTER FUNCTION purchases (bigint, date) RENAME TO purchases_since;
+DROP FUNCTION purchases_since;
 
 -- Changes
 INSERT INTO customer (name, home) VALUES ('Ann', ROW ('1 High Street', 'York', 'YO1')) RETURNING id;

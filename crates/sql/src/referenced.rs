@@ -1,5 +1,5 @@
-//! The objects that a statement refers to: their names in its syntax tree, and their descriptors as a
-//! transaction sees them, with those of the views and functions that it names.
+//! The objects that a statement refers to: their names in its syntax tree, and their descriptors as
+//! a transaction sees them, with those of the views and functions that it names.
 
 use crate::bind::Objects;
 use crate::catalog::{self, Object, Planned, Resolver, SearchPath, Table};

@@ -209,6 +209,20 @@ pub(crate) async fn table_by_id(
     Ok(object.and_then(|object| object.table().cloned()))
 }
 
+/// Reads a temporary table as the session has defined it: other sessions may have changed its types
+/// since.
+pub(crate) async fn temporary_table(
+    txn: &mut dyn Transaction,
+    id: u32,
+) -> Result<Option<Arc<Table>>, SqlError> {
+    if version(txn, id, Lock::Shared).await?.is_none() {
+        return Ok(None);
+    }
+    let value = txn.get(&kv::descriptor_key(id), Lock::Shared).await?;
+    let object = value.map(|value| Object::decode(&value.0)).transpose()?;
+    Ok(object.and_then(|object| object.table().cloned()))
+}
+
 /// Returns the id of the type of a name in a schema, if there is one.
 pub(crate) async fn type_in(
     txn: &mut dyn Transaction,

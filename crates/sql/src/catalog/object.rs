@@ -41,6 +41,9 @@ const DOMAIN: u64 = 0x6d_0010;
 const TABLE_WITH_DOMAINS: u64 = 0x6d_0011;
 /// The tag before the descriptor of a materialized view, which is a table with a query.
 const MATERIALIZED_VIEW: u64 = 0x6d_0012;
+/// The tag before the descriptor of a table with columns that have the collation of a language:
+/// releases that do not know these would order their texts by bytes.
+const TABLE_WITH_COLLATIONS: u64 = 0x6d_0013;
 /// The tag before the descriptor of a function.
 const FUNCTION: u64 = 0x6d_0020;
 
@@ -217,6 +220,9 @@ impl Object {
 
     fn encode_as_in_public(&self) -> Vec<u8> {
         match self {
+            Object::Table(table) if table.has_collations() => {
+                prefixed(TABLE_WITH_COLLATIONS, table.encode())
+            }
             Object::Table(table) if table.query.is_some() => {
                 prefixed(MATERIALIZED_VIEW, table.encode())
             }
@@ -271,10 +277,35 @@ impl Object {
             }
             FUNCTION => Ok(Object::Function(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             SCHEMA => Ok(Object::Schema(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
-            NEWER_TABLE | GENERATING_TABLE | TABLE_WITH_DOMAINS | MATERIALIZED_VIEW => {
+            NEWER_TABLE
+            | GENERATING_TABLE
+            | TABLE_WITH_DOMAINS
+            | TABLE_WITH_COLLATIONS
+            | MATERIALIZED_VIEW => {
                 Table::decode(&bytes[d.position()..]).map(|table| Object::Table(Arc::new(table)))
             }
             other => Err(wrong(&format_args!("kind {other:#x} is of a later release"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::ColumnDef;
+    use crate::types;
+
+    #[test]
+    fn a_release_that_does_not_know_collations_refuses_their_tables() {
+        let column = ColumnDef::new("a", types::Type::Text);
+        let plain = Table::new(7, "t", vec![column.clone()]);
+        let collation = Some("de-x-icu".into());
+        let collated = Table::new(7, "t", vec![ColumnDef { collation, ..column }]);
+        for (table, tag) in [(plain, None), (collated, Some(TABLE_WITH_COLLATIONS))] {
+            let object = Object::Table(Arc::new(table));
+            let bytes = object.encode();
+            assert_eq!(Decoder::new(&bytes).tag().ok().map(|tag| tag.as_u64()), tag);
+            assert_eq!(Object::decode(&bytes).expect("known").table(), object.table());
         }
     }
 }

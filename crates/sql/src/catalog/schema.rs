@@ -3,7 +3,7 @@
 //! `public` is there without a descriptor. If it is dropped, its descriptor says so.
 
 use super::{Cache, Object, Planned, Relation, UserType, object_by_id, relation_in};
-use crate::composite::{Composite, ROW_TYPE};
+use crate::composite::{Composite, ROW_TYPE, table_of_row_type};
 use crate::error::{SqlError, state};
 use crate::kv;
 use crate::names::{NamedTypes, Qualified};
@@ -375,7 +375,7 @@ impl<'p> Resolver<'p> {
     /// Returns the schemas of the path that exist.
     async fn schemas(&mut self, txn: &mut dyn Transaction) -> Result<Vec<u32>, SqlError> {
         if self.ids.is_none() {
-            // They are known behind any search.
+            // A search of a name that nothing has looks the schemas' ids up.
             let key = |schema| std::iter::once(kv::to_key(kv::functions_prefix(schema, "")));
             self.find_in_path(txn, &key).await?;
         }
@@ -491,13 +491,12 @@ pub(crate) async fn type_of_id(
     clean: bool,
     lock: Lock,
 ) -> Result<Option<UserType>, SqlError> {
-    let is_row_type = id & ROW_TYPE != 0;
-    let id = if is_row_type { id ^ ROW_TYPE } else { id };
-    Ok(match object_by_id(txn, cache, id, clean, lock).await? {
-        Some(Object::Table(table)) if is_row_type => {
-            Some(UserType::Composite(Composite::of_table(&table)))
+    let table = table_of_row_type(id);
+    Ok(match object_by_id(txn, cache, table.unwrap_or(id), clean, lock).await? {
+        Some(Object::Table(it)) if table.is_some() => {
+            Some(UserType::Composite(Composite::of_table(&it)))
         }
-        Some(object) if !is_row_type => UserType::of(&object),
+        Some(object) if table.is_none() => UserType::of(&object),
         _ => None,
     })
 }

@@ -390,6 +390,11 @@ impl Table {
         self.columns.iter().any(|column| column.domain.is_some())
     }
 
+    /// True if it has columns with the collation of a language.
+    pub(super) fn has_collations(&self) -> bool {
+        self.columns.iter().any(|column| column.collation.is_some())
+    }
+
     /// True if a foreign key concerns it.
     pub(crate) fn has_references(&self) -> bool {
         !self.foreign.is_empty() || !self.referenced_by.is_empty()

@@ -267,6 +267,15 @@ mod tests {
     }
 
     #[test]
+    fn the_text_of_a_row_is_no_longer_than_its_size() {
+        for text in ["1e-16383", "-1e-16383", "1e1000", "123456789.5", "NaN", "-0.1", "1e131000"] {
+            let number = Datum::from_text(Type::Numeric(None), text).expect(text);
+            let row = row(&[number]);
+            assert!(shown(&row).len() <= row.text_bytes(), "{text}");
+        }
+    }
+
+    #[test]
     fn the_text_of_rows_inside_each_other_is_limited() {
         let mut inner = row(&[Datum::text("\"")]);
         let mut levels = 1;

@@ -47,6 +47,12 @@ impl TextSize {
             Datum::Timestamp(_) | Datum::TimestampTz(_) | Datum::Interval(_) => {
                 TextSize { bytes: 2 * FIXED_BYTES, doubled: 0 }.quoted()
             }
+            // Its scale adds zeros, and a byte of its digits is less than three of these.
+            Datum::Numeric(n) => {
+                let scale = n.finite().map_or(0, |number| number.scale() as usize);
+                let bytes = 3 * memory::behind(value) + scale + 48;
+                TextSize { bytes, doubled: 0 }
+            }
             Datum::Array(array) => TextSize::of_row(array.values()).quoted(),
             Datum::Record(record) => record.text_size.quoted(),
             other => TextSize { bytes: memory::behind(other) + FIXED_BYTES, doubled: 0 },

@@ -4,7 +4,7 @@
 use super::dependencies::row_type_id;
 use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, domains, functions, type_written};
 use crate::catalog::{ColumnDef, Comments, Part, SearchPath, Table, UserType};
-use crate::composite::{ROW_ARRAY, ROW_TYPE};
+use crate::composite::{ROW_ARRAY, ROW_TYPE, table_of_row_type};
 use crate::constraint::ForeignKey;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
@@ -219,7 +219,8 @@ impl Catalog {
     fn shown_object(&self, id: u32) -> String {
         let ty = self.types.iter().find(|ty| ty.id() == id);
         let function = || self.function_name(id.into());
-        let relation = || self.relation_name((id & !ROW_TYPE).into()).or_else(function);
+        let relation =
+            || self.relation_name(table_of_row_type(id).unwrap_or(id).into()).or_else(function);
         let relation = || relation().unwrap_or_else(|| id.to_string());
         ty.map_or_else(relation, |ty| self.shown_type(*ty))
     }

@@ -9,7 +9,7 @@ use crate::expr::Facts;
 use crate::kv;
 use crate::work::Work;
 use meridian_mvcc::{Key, KeyRange};
-use meridian_txn::{Lock, Transaction};
+use meridian_txn::Transaction;
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) async fn end_of_transaction(
     let range = kv::prefix_range(&kv::ON_COMMIT);
     match facts.temporary.is_empty_in(&range) {
         true => Ok(()),
-        // Apart, so that the state of each commit stays small.
+        // In a box, so that the state of each commit stays small.
         false => Box::pin(act(engine, work, facts, &range)).await,
     }
 }
@@ -66,8 +66,7 @@ async fn act(
     let (mut emptied, mut dropped) = (Vec::new(), Vec::new());
     for (key, value) in facts.temporary.scan(range, false, usize::MAX).rows {
         let Some(id) = id_of(&key) else { continue };
-        let found =
-            catalog::table_by_id(work.txn.as_mut(), &engine.cache, id, false, Lock::Shared).await?;
+        let found = catalog::temporary_table(work.txn.as_mut(), id).await?;
         match (found, value.first()) {
             (Some(table), Some(1)) => emptied.push(table),
             (Some(_), _) => dropped.push(id),
@@ -75,7 +74,7 @@ async fn act(
             (None, _) => work.txn.put(key, None)?,
         }
     }
-    check_references(engine, work, &emptied).await?;
+    check_references(work, &emptied).await?;
     for table in &emptied {
         for range in table.ranges(&[]) {
             facts.temporary.erase(&range)?;
@@ -93,18 +92,13 @@ fn id_of(key: &Key) -> Option<u32> {
 }
 
 /// Fails with 0A000 if a table that keeps its rows refers to one that loses them.
-async fn check_references(
-    engine: &Engine,
-    work: &mut Work,
-    emptied: &[Arc<Table>],
-) -> Result<(), SqlError> {
+async fn check_references(work: &mut Work, emptied: &[Arc<Table>]) -> Result<(), SqlError> {
     for parent in emptied {
         for id in &parent.referenced_by {
             if emptied.iter().any(|other| other.id == *id) {
                 continue;
             }
-            let (txn, cache) = (work.txn.as_mut(), &engine.cache);
-            let child = catalog::table_by_id(txn, cache, *id, false, Lock::Shared).await?;
+            let child = catalog::temporary_table(work.txn.as_mut(), *id).await?;
             let Some(child) = child else { continue };
             let message = "unsupported ON COMMIT and foreign key combination";
             let (child, parent) = (&child.name, &parent.name);
