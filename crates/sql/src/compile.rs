@@ -263,9 +263,9 @@ async fn target(
     Ok(Some(table))
 }
 
-/// Finds the tables that the foreign keys of some tables concern: those that they refer to, those
-/// that refer to them, and, since actions may change rows of these, the same of each. Adds them to
-/// the objects that a statement is planned for.
+/// Finds the tables that the constraints of some tables concern, if any is checked when statements
+/// end: those that foreign keys refer to, those that refer to them, and, since actions may change
+/// rows of these, the same of each. Adds them to the objects that a statement is planned for.
 async fn related(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -273,7 +273,7 @@ async fn related(
     targets: &[Arc<Table>],
     planned: &mut Vec<Planned>,
 ) -> Result<Option<Arc<Related>>, SqlError> {
-    if !targets.iter().any(|table| table.has_references()) {
+    if !targets.iter().any(|table| table.has_late_checks()) {
         return Ok(None);
     }
     let mut related = Related::default();

@@ -596,17 +596,20 @@ async fn set_constraints(
             let Qualified { schema, name } = names::relation(name)?;
             let schema = schema.map(|schema| catalog.schema_named(&schema)).transpose()?;
             let is_there = |table: &&Arc<Table>| schema.is_none_or(|id| id == table.schema);
-            let foreign = catalog.tables.iter().filter(is_there).flat_map(|table| &table.foreign);
-            let found: Vec<_> = foreign.filter(|foreign| foreign.name == name).collect();
+            // The constraints of the name: each with its id if it is DEFERRABLE.
+            let tables = catalog.tables.iter().filter(is_there);
+            let found: Vec<_> = tables.flat_map(|table| table.deferrable_named(&name)).collect();
             if found.is_empty() {
                 let message = format!("constraint \"{name}\" does not exist");
                 return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
             }
-            if found.iter().any(|foreign| !foreign.is_deferrable) {
-                let message = format!("constraint \"{name}\" is not deferrable");
-                return Err(SqlError::new(state::WRONG_OBJECT, message));
+            for id in found {
+                let Some(id) = id else {
+                    let message = format!("constraint \"{name}\" is not deferrable");
+                    return Err(SqlError::new(state::WRONG_OBJECT, message));
+                };
+                deferral.named.insert(id, set.deferred);
             }
-            deferral.named.extend(found.into_iter().map(|foreign| (foreign.id, set.deferred)));
         }
     }
     work.defer(deferral, session.facts.zone()).await?;

@@ -35,7 +35,7 @@ pub struct Index {
     /// The columns and expressions that it is ordered by.
     #[n(2)]
     pub columns: Vec<IndexPart>,
-    /// True if no two rows may be equal in it.
+    /// True if no two rows may be equal in it at any time.
     #[n(3)]
     pub unique: bool,
     /// Set while the index is built: its entries are written, but no query reads it, since entries
@@ -61,6 +61,11 @@ pub struct Index {
     #[n(9)]
     #[cbor(default)]
     pub(crate) nulls_not_distinct: bool,
+    /// Set if no two rows may be equal in it when a statement or a transaction ends, as a UNIQUE
+    /// constraint demands that is DEFERRABLE; true if INITIALLY DEFERRED. It is not `unique` then.
+    #[n(10)]
+    #[cbor(default)]
+    pub(crate) deferrable: Option<bool>,
     #[cbor(skip)]
     bound: Bound,
 }
@@ -135,14 +140,24 @@ impl Index {
             predicate: None,
             constraint: Some(false),
             nulls_not_distinct: false,
+            deferrable: None,
             bound: Bound::default(),
         }
     }
 
     /// Creates the index of a UNIQUE constraint, without id and name.
-    pub(crate) fn of_unique(columns: Vec<IndexPart>, nulls_not_distinct: bool) -> Index {
-        let index = Index::new(0, String::new(), columns, true);
-        Index { constraint: Some(true), nulls_not_distinct, ..index }
+    pub(crate) fn of_unique(
+        columns: Vec<IndexPart>,
+        nulls_not_distinct: bool,
+        deferrable: Option<bool>,
+    ) -> Index {
+        let index = Index::new(0, String::new(), columns, deferrable.is_none());
+        Index { constraint: Some(true), nulls_not_distinct, deferrable, ..index }
+    }
+
+    /// True if it was declared UNIQUE, whenever that is checked.
+    pub(crate) fn is_declared_unique(&self) -> bool {
+        self.unique || self.deferrable.is_some()
     }
 
     /// True if it is that of a UNIQUE constraint.
@@ -181,13 +196,22 @@ impl Index {
         self.unique
             && self.building.is_none()
             && self.predicate.is_none()
-            && self.columns.len() == columns.len()
+            && self.has_columns(columns)
+    }
+
+    /// True if its columns are these, in any order.
+    pub(crate) fn has_columns(&self, columns: &[u32]) -> bool {
+        self.columns.len() == columns.len()
             && self.columns.iter().all(|part| columns.contains(&part.column))
     }
 
     /// Makes earlier releases refuse it, if they would not understand it.
     pub(crate) fn mark(&mut self) {
-        if self.predicate.is_some() || !self.included.is_empty() || self.nulls_not_distinct {
+        if self.predicate.is_some()
+            || !self.included.is_empty()
+            || self.nulls_not_distinct
+            || self.deferrable.is_some()
+        {
             self.columns.push(IndexPart::MARK);
         }
     }
@@ -299,14 +323,19 @@ impl Index {
         self.columns.iter().map(value).collect()
     }
 
-    /// Returns its entry of a row; `None` if its predicate is not true.
-    pub(crate) fn entry(&self, row: &[Datum], row_key: &[u8]) -> Result<Option<Entry>, SqlError> {
-        if let Some(predicate) = &self.bound.predicate
-            && eval(predicate, row)? != Datum::Bool(true)
-        {
+    /// Returns the first bytes of the entries of rows that are equal to one, if its UNIQUE
+    /// constraint is DEFERRABLE; `None` if it is not, or other rows may be equal.
+    pub(crate) fn deferrable_prefix(&self, row: &[Datum]) -> Result<Option<Vec<u8>>, SqlError> {
+        if self.deferrable.is_none() {
             return Ok(None);
         }
-        let mut key = kv::storage_prefix(self.id);
+        let mut prefix = kv::storage_prefix(self.id);
+        let nulls = self.write_values(row, &mut prefix)?;
+        Ok((self.nulls_not_distinct || !nulls).then_some(prefix))
+    }
+
+    /// Appends the values of a row to a key, and returns true if one is NULL.
+    fn write_values(&self, row: &[Datum], key: &mut Vec<u8>) -> Result<bool, SqlError> {
         let mut nulls = false;
         for part in &self.columns {
             let computed;
@@ -318,8 +347,20 @@ impl Index {
                 None => &row[part.column as usize],
             };
             nulls |= datum.is_null();
-            key::write(datum, part.descending, &mut key);
+            key::write(datum, part.descending, key);
         }
+        Ok(nulls)
+    }
+
+    /// Returns its entry of a row; `None` if its predicate is not true.
+    pub(crate) fn entry(&self, row: &[Datum], row_key: &[u8]) -> Result<Option<Entry>, SqlError> {
+        if let Some(predicate) = &self.bound.predicate
+            && eval(predicate, row)? != Datum::Bool(true)
+        {
+            return Ok(None);
+        }
+        let mut key = kv::storage_prefix(self.id);
+        let nulls = self.write_values(row, &mut key)?;
         let unique = self.unique && (self.nulls_not_distinct || !nulls);
         if !unique {
             key.extend(row_key);

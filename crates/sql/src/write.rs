@@ -110,15 +110,34 @@ pub(crate) fn duplicate(
 }
 
 pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum], zone: &Zone) -> SqlError {
-    let names: Vec<&str> = index.columns.iter().map(|part| index.text_of(table, *part)).collect();
+    match index.values(row) {
+        Ok(values) => duplicate_values(table, index, &values, zone),
+        Err(_) => duplicate_in(table, index),
+    }
+}
+
+fn duplicate_in(table: &Table, index: &Index) -> SqlError {
     let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
-    let error = SqlError::new(state::UNIQUE, message).of_constraint(table, &index.name);
-    let Ok(values) = index.values(row) else { return error };
+    SqlError::new(state::UNIQUE, message).of_constraint(table, &index.name)
+}
+
+/// Returns 23505 for values of a key.
+pub(crate) fn duplicate_values(
+    table: &Table,
+    index: &Index,
+    values: &[Datum],
+    zone: &Zone,
+) -> SqlError {
+    let names: Vec<&str> = index.columns.iter().map(|part| index.text_of(table, *part)).collect();
     let text = |(part, value): (&IndexPart, &Datum)| {
         value.to_text_in(index.type_of(table, *part), zone).unwrap_or_else(|| "null".into())
     };
-    let values: Vec<String> = index.columns.iter().zip(&values).map(text).collect();
-    error.detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+    let values: Vec<String> = index.columns.iter().zip(values).map(text).collect();
+    duplicate_in(table, index).detail(format!(
+        "Key ({})=({}) already exists.",
+        names.join(", "),
+        values.join(", ")
+    ))
 }
 
 /// Returns the row that conflicts with a new one in one key, `None` being the primary key.

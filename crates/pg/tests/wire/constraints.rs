@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// Runs statements. Returns the SQLSTATE if one fails, which may only be that of a violated foreign
-/// key, or of a conflict; the transaction has ended then.
+/// Runs statements. Returns the SQLSTATE if one fails, which may only be that of a violated
+/// constraint, or of a conflict; the transaction has ended then.
 async fn attempt(client: &Client, sql: &str) -> Result<(), &'static str> {
     let done = timeout(PATIENCE, client.batch_execute(sql)).await;
     let Err(error) = done.unwrap_or_else(|_| panic!("{sql} does not end")) else { return Ok(()) };
     let code = error.code().map(|code| code.code().to_owned());
-    let expected = ["23503", "40001", "40P01"];
+    let expected = ["23503", "23505", "40001", "40P01"];
     let found = expected.into_iter().find(|expected| code.as_deref() == Some(*expected));
     let found = found.unwrap_or_else(|| panic!("{sql}: {error:?}"));
     client.batch_execute("ROLLBACK").await.expect("it ends");
@@ -158,6 +158,53 @@ async fn a_foreign_key_is_added_while_rows_are_inserted() {
             assert_eq!(rows, i64::from(inserted.is_ok()), "{}", protocol.name);
             let both = added.is_ok() && inserted.is_ok();
             assert!(!both, "{}: a row without a parent, and a foreign key", protocol.name);
+        }
+    }
+}
+
+/// Sessions enter the same values, and move rows to values of others, in keys that are checked at
+/// the end of the statement and at the commit. No two rows are equal afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_two_rows_are_equal_in_a_key_that_is_checked_later() {
+    for protocol in Protocol::with_transactions() {
+        let server = start_by(protocol).await;
+        let first = server.client().await;
+        let schema = "CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE DEFERRABLE,
+                                      b int UNIQUE DEFERRABLE INITIALLY DEFERRED)";
+        first.batch_execute(schema).await.expect("is made");
+        let mut sessions = Vec::new();
+        for session in 0..4 {
+            let client = server.client().await;
+            sessions.push(tokio::spawn(async move {
+                let mut refused = Vec::new();
+                for round in 0..20 {
+                    let (id, value) = (session * 100 + round, round * 2 + session % 2);
+                    let steps = [
+                        "BEGIN".to_owned(),
+                        format!("INSERT INTO t VALUES ({id}, {value}, {value})"),
+                        format!("UPDATE t SET b = {value} - 1 WHERE id = {id} - 1"),
+                        "COMMIT".to_owned(),
+                    ];
+                    for step in steps {
+                        if let Err(why) = attempt(&client, &step).await {
+                            refused.push(why);
+                            break;
+                        }
+                    }
+                }
+                refused
+            }));
+        }
+        let mut refused = Vec::new();
+        for session in sessions {
+            refused.extend(session.await.expect("it ends"));
+        }
+        let name = protocol.name;
+        assert!(refused.contains(&"23505"), "{name}: {refused:?}");
+        assert!(number(&first, "SELECT count(*) FROM t").await >= 20, "{name}: {refused:?}");
+        for key in ["a", "b"] {
+            let equal = format!("SELECT count(*) - count(DISTINCT {key}) FROM t");
+            assert_eq!(number(&first, &equal).await, 0, "{key} of {name}");
         }
     }
 }

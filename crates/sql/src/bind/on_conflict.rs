@@ -22,6 +22,7 @@ use crate::constraint::missing;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Compare, Expr};
+use crate::index::Index;
 use crate::logical::{ColumnId, JoinKind, Rel};
 use crate::names;
 use crate::types::Type;
@@ -215,6 +216,23 @@ fn conflict_index(
                 .map(|(at, index)| (Some(at), index)),
         )
     };
+    // PostgreSQL refuses a constraint that is checked later, named or not.
+    let named = |index: &Index| match target {
+        None => true,
+        Some(ast::ConflictTarget::OnConstraint(name)) => {
+            names::simple(name).is_ok_and(|name| index.name == name)
+        }
+        Some(ast::ConflictTarget::Columns(columns)) => {
+            let columns = target_columns(table, columns).unwrap_or_default();
+            let columns: Vec<u32> = columns.into_iter().map(|column| column as u32).collect();
+            index.has_columns(&columns)
+        }
+    };
+    if table.indexes.iter().any(|index| index.deferrable.is_some() && named(index)) {
+        let message = "ON CONFLICT does not support deferrable unique constraints/exclusion \
+                       constraints as arbiters";
+        return Err(SqlError::new(state::NOT_IN_STATE, message));
+    }
     match target {
         None => Ok(None),
         Some(ast::ConflictTarget::OnConstraint(name)) => {

@@ -395,6 +395,21 @@ impl Table {
         self.columns.iter().any(|column| column.collation.is_some())
     }
 
+    /// True if a constraint of its rows is checked when their statement ends, or their transaction.
+    pub(crate) fn has_late_checks(&self) -> bool {
+        self.has_references() || self.indexes.iter().any(|index| index.deferrable.is_some())
+    }
+
+    /// Returns its constraints of a name: the id of each that is DEFERRABLE, `None` for others.
+    pub(crate) fn deferrable_named(&self, name: &str) -> Vec<Option<u32>> {
+        let foreign = self.foreign.iter().filter(|foreign| foreign.name == name);
+        let foreign = foreign.map(|foreign| foreign.is_deferrable.then_some(foreign.id));
+        let keys = self.constraints().filter(|index| index.name == name);
+        let keys = keys.map(|index| index.deferrable.map(|_| index.id));
+        let checks = self.checks.iter().filter(|check| check.name == name).map(|_| None);
+        foreign.chain(keys).chain(checks).collect()
+    }
+
     /// True if a foreign key concerns it.
     pub(crate) fn has_references(&self) -> bool {
         !self.foreign.is_empty() || !self.referenced_by.is_empty()

@@ -341,6 +341,7 @@ fn primary_key(key: &PrimaryKeyConstraint) -> Result<(), SqlError> {
     ])?;
     index_type.as_ref().map_or(Ok(()), method)?;
     characteristics.as_ref().map_or(Ok(()), enforcement)?;
+    characteristics.as_ref().map_or(Ok(()), immediate)?;
     columns.iter().try_for_each(key_column)
 }
 
@@ -365,12 +366,15 @@ fn unique(key: &UniqueConstraint) -> Result<(), SqlError> {
 }
 
 fn enforcement(characteristics: &ConstraintCharacteristics) -> Result<(), SqlError> {
-    let ConstraintCharacteristics { deferrable, initially, enforced } = characteristics;
-    refuse(&[
-        (*deferrable == Some(true), "DEFERRABLE"),
-        (matches!(initially, Some(DeferrableInitial::Deferred)), "INITIALLY DEFERRED"),
-        (*enforced == Some(false), "NOT ENFORCED"),
-    ])
+    let ConstraintCharacteristics { deferrable: _, initially: _, enforced } = characteristics;
+    refuse(&[(*enforced == Some(false), "NOT ENFORCED")])
+}
+
+/// Rejects a PRIMARY KEY that is DEFERRABLE: the rows are stored by their primary key.
+fn immediate(characteristics: &ConstraintCharacteristics) -> Result<(), SqlError> {
+    let ConstraintCharacteristics { deferrable, initially, enforced: _ } = characteristics;
+    let is_deferred = matches!(initially, Some(DeferrableInitial::Deferred));
+    refuse(&[(*deferrable == Some(true) || is_deferred, "PRIMARY KEY … DEFERRABLE")])
 }
 
 fn method(method: &IndexType) -> Result<(), SqlError> {

@@ -1,6 +1,5 @@
 //! The obligations that wait for the end of their transaction.
 
-use super::ForeignKey;
 use super::obligation::{Obligation, Obligations};
 use crate::catalog::Table;
 use std::collections::BTreeMap;
@@ -15,9 +14,10 @@ pub(crate) struct Deferral {
 }
 
 impl Deferral {
-    pub(crate) fn defers(&self, foreign: &ForeignKey) -> bool {
-        let set = self.named.get(&foreign.id).copied().or(self.all);
-        foreign.is_deferrable && set.unwrap_or(foreign.is_deferred)
+    /// True if a constraint that is DEFERRABLE is deferred. `initially`: INITIALLY DEFERRED.
+    pub(super) fn defers(&self, constraint: u32, initially: bool) -> bool {
+        let set = self.named.get(&constraint).copied().or(self.all);
+        set.unwrap_or(initially)
     }
 }
 

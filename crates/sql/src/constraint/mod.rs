@@ -4,14 +4,17 @@ mod check;
 mod deferred;
 mod foreign;
 mod obligation;
-mod references;
+mod owed;
+mod referred;
 mod referring;
+mod uniqueness;
 
 pub use check::Check;
 pub(crate) use deferred::{Deferral, Deferred};
 pub use foreign::{Action, ForeignKey};
 pub(crate) use obligation::{Obligation, Obligations, Written, check_all};
-pub(crate) use references::{References, Related};
+pub(crate) use owed::{Owed, Related};
+pub(crate) use referred::Referred;
 
 use crate::error::{SqlError, state};
 

@@ -6,7 +6,7 @@ use super::records::{Record, Records};
 use crate::bulk::Bulk;
 use crate::cast;
 use crate::catalog::Table;
-use crate::constraint::{self, Obligation, Obligations, References, Related, Written};
+use crate::constraint::{self, Obligation, Obligations, Owed, Related, Written};
 use crate::datetime::Local;
 use crate::datum::Datum;
 use crate::effects;
@@ -309,12 +309,15 @@ impl Target {
             return Err(write::duplicate(&table, clash.index, &row, facts.zone()));
         }
         if let Some(related) = &self.related {
-            let mut references = References::new(related);
-            references.wrote(&table, None, &row)?;
-            // A later row of a table that refers to itself may be the row that it refers to.
-            let waits = |it: &Obligation| it.is_deferred(&work.deferral) || it.is_within(table.id);
+            let mut owed = Owed::new(related);
+            owed.wrote(&table, None, &row)?;
+            // A later row of a table that refers to itself may be the row that it refers to, and
+            // the rows of a key are equal or not when all are there.
+            let waits = |it: &Obligation| {
+                it.is_deferred(&work.deferral) || it.is_of_whole_statement(table.id)
+            };
             let (later, now): (Obligations, Obligations) =
-                references.into_obligations().into_iter().partition(|(_, it)| waits(it));
+                owed.into_obligations().into_iter().partition(|(_, it)| waits(it));
             work.deferred.add(later);
             self.referred.extend(now);
             if self.referred.len() >= CHECKED {
@@ -323,9 +326,9 @@ impl Target {
                 constraint::check_all(&referred, txn, Written::Stays, zone).await?;
             }
             if work.deferred.len() > MOST_DEFERRED {
-                let message = "too many checks of foreign keys are deferred";
+                let message = "too many checks of constraints are deferred";
                 return Err(SqlError::new(state::TOO_LARGE, message)
-                    .hint("Copy smaller parts, or add the foreign key behind COPY."));
+                    .hint("Copy smaller parts, or add the constraint behind COPY."));
             }
         }
         self.count += 1;

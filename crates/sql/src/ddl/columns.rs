@@ -5,7 +5,7 @@
 //! descriptor holds. ALTER TABLE rewrites the rows only for a new column whose values differ from
 //! row to row, and for a type that stores or computes other values.
 
-use super::create::{Given, column_def, column_type, joins_nulls};
+use super::create::{Given, column_def, column_type, unique_of};
 use super::index::remove_index;
 use super::rows::{Move, check_rows, has_nulls, has_rows, refuse_nulls, rewrite};
 use super::stored::{self, foreign_type, stored};
@@ -94,7 +94,7 @@ pub(super) async fn add(
                 constraints::add_primary(cx, table, part(), named).await?;
             }
             ast::ColumnOption::Unique(key) => {
-                let index = Index::of_unique(part(), joins_nulls(key));
+                let index = unique_of(part(), key)?;
                 constraints::add_unique(cx, table, index, named).await?;
             }
             _ => {}

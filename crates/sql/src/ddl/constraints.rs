@@ -42,7 +42,7 @@ pub(super) async fn add(
             add_primary(cx, table, parts, name).await?;
         }
         TableConstraint::Unique(key) => {
-            let index = Index::of_unique(parts(table, &key.columns)?, create::joins_nulls(key));
+            let index = create::unique_of(parts(table, &key.columns)?, key)?;
             add_unique(cx, table, index, key.name.as_ref().map(names::fold)).await?;
         }
         other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
@@ -71,6 +71,21 @@ pub(super) async fn add_unique(
 ) -> Result<(), SqlError> {
     create::add_unique(cx, table, index, name).await?;
     fill(cx, table).await
+}
+
+/// Returns whether a constraint that is DEFERRABLE is INITIALLY DEFERRED; `None` if it is not
+/// DEFERRABLE.
+pub(super) fn deferrable(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<Option<bool>, SqlError> {
+    let deferrable = characteristics.and_then(|it| it.deferrable);
+    let initially = characteristics.and_then(|it| it.initially);
+    let is_deferred = matches!(initially, Some(ast::DeferrableInitial::Deferred));
+    if is_deferred && deferrable == Some(false) {
+        let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+        return Err(SqlError::new(state::SYNTAX, message));
+    }
+    Ok((is_deferred || deferrable == Some(true)).then_some(is_deferred))
 }
 
 /// Returns the options of a column that are CHECK constraints.

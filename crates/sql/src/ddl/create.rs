@@ -89,7 +89,7 @@ pub(super) async fn create_table(
             match &option.option {
                 ColumnOption::PrimaryKey(_) => set_primary(cx, &mut table, part(), named).await?,
                 ColumnOption::Unique(key) => {
-                    let index = Index::of_unique(part(), joins_nulls(key));
+                    let index = unique_of(part(), key)?;
                     add_unique(cx, &mut table, index, named).await?;
                 }
                 _ => {}
@@ -153,7 +153,7 @@ async fn add_constraint(
             set_primary(cx, table, parts, key.name.as_ref().map(names::fold)).await?;
         }
         TableConstraint::Unique(key) => {
-            let index = Index::of_unique(parts(table, &key.columns)?, joins_nulls(key));
+            let index = unique_of(parts(table, &key.columns)?, key)?;
             add_unique(cx, table, index, key.name.as_ref().map(names::fold)).await?;
         }
         other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
@@ -320,9 +320,14 @@ pub(super) async fn set_primary(
     Ok(())
 }
 
-/// True if a UNIQUE constraint says NULLS NOT DISTINCT.
-pub(super) fn joins_nulls(key: &ast::UniqueConstraint) -> bool {
-    key.nulls_distinct == ast::NullsDistinctOption::NotDistinct
+/// Returns the index of a UNIQUE constraint over some columns, without id and name.
+pub(super) fn unique_of(
+    columns: Vec<IndexPart>,
+    key: &ast::UniqueConstraint,
+) -> Result<Index, SqlError> {
+    let joins_nulls = key.nulls_distinct == ast::NullsDistinctOption::NotDistinct;
+    let deferrable = constraints::deferrable(key.characteristics.as_ref())?;
+    Ok(Index::of_unique(columns, joins_nulls, deferrable))
 }
 
 /// Declares the index of a UNIQUE constraint; the caller writes its entries.

@@ -4,7 +4,9 @@ use super::rows::all_rows;
 use super::{Ddl, change, comments, constraints, depended_on, generated, open};
 use crate::cast::{self, Coercion};
 use crate::catalog::{self, Table};
-use crate::constraint::{Action, ForeignKey, Obligation, Obligations, Written, check_all};
+use crate::constraint::{
+    Action, ForeignKey, Obligation, Obligations, Referred, Written, check_all,
+};
 use crate::error::{SqlError, state};
 use crate::index::Index;
 use crate::names;
@@ -75,10 +77,17 @@ fn check_comparable(
     Ok(())
 }
 
-/// Fails with 42830 unless a key of the table has exactly these columns.
+/// Fails with 42830 unless a key of the table has exactly these columns, and with 55000 if that key
+/// is DEFERRABLE.
 fn check_key(parent: &Table, key: &[u32]) -> Result<(), SqlError> {
     if parent.keys_of(key).next().is_some() {
         return Ok(());
+    }
+    if parent.indexes.iter().any(|index| index.deferrable.is_some() && index.has_columns(key)) {
+        let name = &parent.name;
+        let message =
+            format!("cannot use a deferrable unique constraint for referenced table \"{name}\"");
+        return Err(SqlError::new(state::NOT_IN_STATE, message));
     }
     let message = format!(
         "there is no unique constraint matching given keys for referenced table \"{}\"",
@@ -135,15 +144,7 @@ pub(super) async fn add_foreign(
         }
     };
     check_comparable(&name, (table, &columns), (&before, &key))?;
-    let characteristics = added.characteristics.as_ref();
-    let is_deferred = characteristics
-        .is_some_and(|it| matches!(it.initially, Some(ast::DeferrableInitial::Deferred)));
-    if is_deferred && characteristics.is_some_and(|it| it.deferrable == Some(false)) {
-        let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
-        return Err(SqlError::new(state::SYNTAX, message));
-    }
-    let is_deferrable =
-        is_deferred || characteristics.is_some_and(|it| it.deferrable == Some(true));
+    let deferrable = constraints::deferrable(added.characteristics.as_ref())?;
     let foreign = ForeignKey {
         id: cx.next_id_in(table.schema).await?,
         name,
@@ -153,8 +154,8 @@ pub(super) async fn add_foreign(
         on_delete: action(added.on_delete),
         on_update: action(added.on_update),
         is_full: matches!(added.match_kind, Some(ast::ConstraintReferenceMatchKind::Full)),
-        is_deferrable,
-        is_deferred,
+        is_deferrable: deferrable.is_some(),
+        is_deferred: deferrable == Some(true),
         is_validated,
     };
     comments::forget_parts(cx, table.id, &foreign.name).await?;
@@ -443,7 +444,7 @@ async fn check_rows(
         for found in found {
             foreign.check_full(child, &found.row)?;
             if let Some(values) = foreign.values(&found.row) {
-                let it = Obligation::of_child(child, parent, number, values);
+                let it = Obligation::Referred(Referred::of_child(child, parent, number, values));
                 seen.entry(it.id()).or_insert(it);
             }
         }

@@ -16,7 +16,7 @@ use crate::index::{Entry, Index, IndexPart};
 use crate::kv;
 use crate::names::{self, Qualified};
 use crate::write;
-use meridian_txn::Lock;
+use meridian_txn::{Lock, Transaction};
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -186,9 +186,27 @@ pub(super) async fn fill(cx: &mut Ddl<'_>, table: &Table) -> Result<(), SqlError
             if unique && chunk.get(&entry, Lock::Exclusive).await?.is_some() {
                 return Err(not_unique(table, index, &found.row, cx.facts.zone()));
             }
+            refuse_equal(chunk, table, index, &found.row, cx.facts.zone()).await?;
             chunk.put(entry, Some(kv::to_value(value)))?;
             bulk.wrote(&found.row).await?;
         }
+    }
+}
+
+/// Fails with 23505 if a row that was written before is equal to one in an index whose UNIQUE
+/// constraint is DEFERRABLE.
+pub(super) async fn refuse_equal(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    index: &Index,
+    row: &[Datum],
+    zone: &Zone,
+) -> Result<(), SqlError> {
+    let Some(prefix) = index.deferrable_prefix(row)? else { return Ok(()) };
+    let found = txn.scan(&kv::prefix_range(&prefix), Lock::Exclusive, false, 1).await?;
+    match found.rows.is_empty() {
+        true => Ok(()),
+        false => Err(not_unique(table, index, row, zone)),
     }
 }
 

@@ -173,7 +173,7 @@ impl Model<'_> {
             return Ok(table.primary.as_ref().map_or_else(String::new, |it| it.name.clone()));
         }
         if index.is_constraint() {
-            let index = Index::of_unique(parts, index.nulls_not_distinct);
+            let index = Index::of_unique(parts, index.nulls_not_distinct, index.deferrable);
             add_unique(cx, table, index, None).await?;
         } else {
             let mut new = Index::new(0, String::new(), parts, index.unique);

@@ -1,6 +1,6 @@
 //! The rows of a table whose descriptor changes.
 
-use super::index::not_unique;
+use super::index::{not_unique, refuse_equal};
 use super::{Ddl, renew};
 use crate::access::Target;
 use crate::bind::Binder;
@@ -92,6 +92,9 @@ async fn copy_rows(cx: &mut Ddl<'_>, old: &Table, new: &Table, how: &Move) -> Re
                 }
             }
             let (chunk, highest) = bulk.chunk().await?;
+            for index in &new.indexes {
+                refuse_equal(chunk, new, index, &row, cx.facts.zone()).await?;
+            }
             let (number, highest) = (&mut *cx.row_number, Some(highest));
             let clash =
                 write::insert_above(chunk, new, &mut row, cx.facts, number, highest).await?;

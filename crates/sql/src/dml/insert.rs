@@ -161,12 +161,12 @@ impl Insert {
         inserted: &mut Inserted,
     ) -> Result<(), SqlError> {
         let table = &*self.table;
-        let Running { target, scope, row_number, references, .. } = &mut *running;
+        let Running { target, scope, row_number, owed, .. } = &mut *running;
         let (mut own, facts) = (**row_number, scope.session);
         let clash = write::insert(target, table, &mut row, facts, row_number).await?;
         let Some(clash) = clash else {
-            if let Some(references) = references {
-                references.wrote(&self.table, None, &row)?;
+            if let Some(owed) = owed {
+                owed.wrote(&self.table, None, &row)?;
             }
             if let OnConflict::Update(_) = &self.conflict {
                 let hidden = || write::hidden_key(table, target.age(), &mut own);

@@ -68,14 +68,14 @@ impl Merge {
                 (MergeAction::Insert, _) => {
                     let mut new = values;
                     new.truncate(table.columns.len());
-                    let Running { target, scope, row_number, references, .. } = &mut *running;
+                    let Running { target, scope, row_number, owed, .. } = &mut *running;
                     let facts = scope.session;
                     let clash = write::insert(target, table, &mut new, facts, row_number).await?;
                     if let Some(clash) = clash {
                         return Err(write::duplicate(table, clash.index, &new, facts.zone()));
                     }
-                    if let Some(references) = references {
-                        references.wrote(&self.table, None, &new)?;
+                    if let Some(owed) = owed {
+                        owed.wrote(&self.table, None, &new)?;
                     }
                     target.account()?;
                     changed.add(None);

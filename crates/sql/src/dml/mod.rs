@@ -16,7 +16,7 @@ pub(crate) use merge::Merge;
 pub(crate) use with::{Part, Step, With};
 
 use crate::catalog::Table;
-use crate::constraint::{Deferral, Obligations, References, Related};
+use crate::constraint::{Deferral, Obligations, Owed, Related};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::exec::Reader;
@@ -64,7 +64,7 @@ struct Running<'a> {
     target: Target<'a>,
     scope: &'a Scope<'a>,
     row_number: &'a mut u64,
-    references: Option<References<'a>>,
+    owed: Option<Owed<'a>>,
     given: Given,
 }
 
@@ -110,15 +110,15 @@ impl Running<'_> {
         old: &[Datum],
         new: Option<&[Datum]>,
     ) -> Result<(), SqlError> {
-        let Running { target, scope, references, .. } = self;
+        let Running { target, scope, owed, .. } = self;
         match new {
             Some(new) => write::update(target, table, key, old, new, scope.session).await?,
             None => write::delete(target, table, key, old).await?,
         }
-        if let Some(references) = references {
+        if let Some(owed) = owed {
             match new {
-                Some(new) => references.wrote(table, Some(old), new)?,
-                None => references.deleted(table, old)?,
+                Some(new) => owed.wrote(table, Some(old), new)?,
+                None => owed.deleted(table, old)?,
             }
         }
         target.account()
@@ -128,8 +128,8 @@ impl Running<'_> {
     /// has to hold when the transaction ends.
     async fn finish(self, deferral: &Deferral) -> Result<Obligations, SqlError> {
         let txn = self.target.finish()?;
-        match self.references {
-            Some(references) => references.finish(txn, self.scope, deferral).await,
+        match self.owed {
+            Some(owed) => owed.finish(txn, self.scope, deferral).await,
             None => Ok(Obligations::new()),
         }
     }
@@ -174,9 +174,9 @@ impl Write {
         actuals: Option<&mut Actuals>,
     ) -> Result<Changed, SqlError> {
         let (related, deferral) = foreign;
-        let references = related.map(References::new);
+        let owed = related.map(Owed::new);
         let (target, given) = (Target::at_once(txn), Given::new());
-        let mut running = Running { target, scope, row_number, references, given };
+        let mut running = Running { target, scope, row_number, owed, given };
         let mut changed = self.run_in(&mut running, actuals).await?;
         changed.later = running.finish(deferral).await?;
         Ok(changed)

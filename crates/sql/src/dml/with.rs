@@ -12,7 +12,7 @@
 use super::target::Target;
 use super::{Given, Running, Write, all_rows};
 use crate::catalog::Table;
-use crate::constraint::{Deferral, Obligations, References, Related};
+use crate::constraint::{Deferral, Obligations, Owed, Related};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::explain::Actuals;
@@ -133,7 +133,7 @@ impl With {
             target: Target::at_the_end(txn, memory),
             scope,
             row_number,
-            references: self.related.as_deref().map(References::new),
+            owed: self.related.as_deref().map(Owed::new),
             given: Given::new(),
         };
         let mut outcome = Outcome::default();

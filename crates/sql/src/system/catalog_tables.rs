@@ -165,7 +165,7 @@ fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             index: has_index,
             rows,
             checks: table.checks.len(),
-            triggers: table.has_references(),
+            triggers: table.has_late_checks(),
             ..Has::default()
         };
         let kind = if table.query.is_some() { "m" } else { "r" };
@@ -247,6 +247,8 @@ fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("conname", index.name.as_str().into()),
                 ("connamespace", table.schema.into()),
                 ("contype", if table.is_primary(index) { "p" } else { "u" }.into()),
+                ("condeferrable", index.deferrable.is_some().into()),
+                ("condeferred", index.deferrable.unwrap_or(false).into()),
                 ("convalidated", true.into()),
                 ("conrelid", table.id.into()),
                 ("conindid", index.id.into()),
@@ -348,10 +350,10 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("indrelid", table.id.into()),
                 ("indnatts", (count + index.included.len() as i32).into()),
                 ("indnkeyatts", count.into()),
-                ("indisunique", index.unique.into()),
+                ("indisunique", index.is_declared_unique().into()),
                 ("indnullsnotdistinct", index.nulls_not_distinct.into()),
                 ("indisprimary", table.is_primary(index).into()),
-                ("indimmediate", true.into()),
+                ("indimmediate", index.deferrable.is_none().into()),
                 ("indisvalid", index.building.is_none().into()),
                 ("indisready", true.into()),
                 ("indislive", true.into()),

@@ -484,7 +484,12 @@ impl Catalog {
             false if index.nulls_not_distinct => "UNIQUE NULLS NOT DISTINCT",
             false => "UNIQUE",
         };
-        Some(format!("{kind} ({})", parts(table, index, false)))
+        let deferrable = match index.deferrable {
+            Some(true) => " DEFERRABLE INITIALLY DEFERRED",
+            Some(false) => " DEFERRABLE",
+            None => "",
+        };
+        Some(format!("{kind} ({}){deferrable}", parts(table, index, false)))
     }
 
     /// True if a relation is found by its name alone.
@@ -512,7 +517,7 @@ impl Catalog {
 
 /// Returns the `CREATE INDEX …` of an index.
 pub(super) fn index_definition(catalog: &Catalog, table: &Table, index: &Index) -> String {
-    let unique = if index.unique { "UNIQUE " } else { "" };
+    let unique = if index.is_declared_unique() { "UNIQUE " } else { "" };
     let parts = parts(table, index, true);
     let mut out = format!(
         "CREATE {unique}INDEX {} ON {} USING btree ({parts})",

@@ -260,11 +260,15 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         let keys = table.constraints().map(|index| {
             let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
             let nulls = if index.nulls_not_distinct { "NO" } else { "YES" };
-            (index.name.as_str(), kind, (kind == "UNIQUE").then_some(nulls))
+            let nulls = (kind == "UNIQUE").then_some(nulls);
+            (index.name.as_str(), kind, nulls, index.deferrable)
         });
-        let checks = table.checks.iter().map(|it| (it.name.as_str(), "CHECK", None));
-        let foreign = table.foreign.iter().map(|it| (it.name.as_str(), "FOREIGN KEY", None));
-        for (name, kind, nulls) in keys.chain(checks).chain(foreign) {
+        let checks = table.checks.iter().map(|it| (it.name.as_str(), "CHECK", None, None));
+        let foreign = table.foreign.iter().map(|it| {
+            let deferrable = it.is_deferrable.then_some(it.is_deferred);
+            (it.name.as_str(), "FOREIGN KEY", None, deferrable)
+        });
+        for (name, kind, nulls, deferrable) in keys.chain(checks).chain(foreign) {
             out.row(&[
                 ("constraint_catalog", database.into()),
                 ("constraint_schema", context.catalog.schema_name(table.schema).into()),
@@ -273,8 +277,8 @@ fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("table_schema", context.catalog.schema_name(table.schema).into()),
                 ("table_name", table.name.as_str().into()),
                 ("constraint_type", kind.into()),
-                ("is_deferrable", false.into()),
-                ("initially_deferred", false.into()),
+                ("is_deferrable", deferrable.is_some().into()),
+                ("initially_deferred", (deferrable == Some(true)).into()),
                 ("enforced", true.into()),
                 ("nulls_distinct", nulls.into()),
             ]);

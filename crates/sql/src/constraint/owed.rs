@@ -1,8 +1,9 @@
-//! The foreign keys that a statement concerns: notes the rows that it writes and the keys that go,
-//! and runs the actions on the rows that refer to these.
+//! What a statement owes to constraints when it ends: notes the rows that it writes and the keys
+//! that go, and runs the actions of foreign keys on the rows that refer to these.
 //!
 //! ```text
 //!   a row is written ──────────────────────────────▶ obligation: the value is in the key
+//!              ──── in a UNIQUE … DEFERRABLE ──────▶ obligation: no other row has the values
 //!   a key goes ──── NO ACTION ─────────────────────▶ obligation: no row refers by it
 //!              ──── RESTRICT ──────────────────────▶ fails if a row refers by it
 //!              ──── CASCADE, SET NULL, SET DEFAULT ▶ writes the rows that refer by it
@@ -13,8 +14,10 @@
 //! ([`Transaction::keep_range`]): it stays true until the transaction has ended, under every
 //! isolation. Rows that refer to one key do not conflict with each other.
 
-use super::obligation::{Obligation, Obligations, Written, check_all, exactly};
+use super::obligation::{Obligation, Obligations, Written, check_all};
+use super::referred::{Referred, exactly};
 use super::referring::{Referring, Wanted};
+use super::uniqueness::Uniqueness;
 use super::{Action, Deferral};
 use crate::bind::Binder;
 use crate::cast;
@@ -29,7 +32,7 @@ use meridian_txn::{Lock, Transaction};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The tables that the foreign keys of a statement concern, by id.
+/// The tables that the constraints of a statement concern, by id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Related {
     pub(crate) tables: BTreeMap<u32, Arc<Table>>,
@@ -62,16 +65,16 @@ struct Gone {
     new: Option<Vec<Datum>>,
 }
 
-/// The references that a statement has written so far, and the keys that are gone.
-pub(crate) struct References<'a> {
+/// What a statement has written so far that constraints concern, and the keys that are gone.
+pub(crate) struct Owed<'a> {
     related: &'a Related,
     gone: VecDeque<Gone>,
     obligations: Obligations,
 }
 
-impl<'a> References<'a> {
+impl<'a> Owed<'a> {
     pub(crate) fn new(related: &'a Related) -> Self {
-        References { related, gone: VecDeque::new(), obligations: Obligations::new() }
+        Owed { related, gone: VecDeque::new(), obligations: Obligations::new() }
     }
 
     /// Returns the obligations of a statement that only inserts.
@@ -98,7 +101,11 @@ impl<'a> References<'a> {
                 continue;
             }
             let parent = self.related.table(foreign.parent)?;
-            self.oblige(Obligation::of_child(table, parent, number, values));
+            let reference = Referred::of_child(table, parent, number, values);
+            self.oblige(Obligation::Referred(reference));
+        }
+        for unique in Uniqueness::of_row(table, old, new)? {
+            self.oblige(Obligation::Unique(unique));
         }
         match old {
             Some(old) => self.moved(table, old, Some(new)),
@@ -181,22 +188,17 @@ impl<'a> References<'a> {
         let Gone { child, parent, number, old, new } = gone;
         let foreign = &child.foreign[number];
         let action = if new.is_some() { foreign.on_update } else { foreign.on_delete };
-        let obligation = Obligation {
-            child: child.clone(),
-            parent,
-            number,
-            values: old.clone(),
-            of_parent: true,
-        };
+        let reference =
+            Referred { child: child.clone(), parent, number, values: old.clone(), of_parent: true };
         if action == Action::NoAction {
-            self.oblige(obligation);
+            self.oblige(Obligation::Referred(reference));
             return Ok(());
         }
         let mut rows = Referring::with(txn, &child, foreign, &old, Wanted::All)?;
         let made = match action {
             Action::SetDefault => {
                 // The default may be the key that goes.
-                self.oblige(obligation.clone());
+                self.oblige(Obligation::Referred(reference.clone()));
                 let defaults = Binder::new(&[]).defaults(&child)?;
                 foreign.columns.iter().map(|column| defaults[*column as usize].clone()).collect()
             }
@@ -210,7 +212,7 @@ impl<'a> References<'a> {
                 break;
             }
             if action == Action::Restrict {
-                return Err(obligation.broken(scope.session.zone()));
+                return Err(reference.broken(scope.session.zone()));
             }
             found.extend(more);
         }
