@@ -26,6 +26,8 @@
 mod database;
 #[doc(hidden)]
 pub mod node_server;
+#[doc(hidden)]
+pub mod script;
 
 pub use database::{Database, Error, Rows, Session};
 pub use meridian_sql::{Column, Datum, SqlError, Type};

@@ -15,7 +15,6 @@ mod embedded;
 mod fault;
 mod remote;
 mod render;
-mod split;
 
 pub use backend::Backend;
 pub use catalog::query;
@@ -24,8 +23,8 @@ pub use remote::Remote;
 
 use backend::Answer;
 use clap::Args;
+use meridian::script::{Piece, Splitter};
 use render::Style;
-use split::{Piece, Splitter};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

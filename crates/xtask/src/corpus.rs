@@ -50,7 +50,8 @@ pub struct Options {
     minutes: Option<Duration>,
 }
 
-fn minutes(text: &str) -> Result<Duration, String> {
+/// Reads a number of minutes, which may have a fraction.
+pub fn minutes(text: &str) -> Result<Duration, String> {
     let minutes: Option<f64> = text.parse().ok();
     let time = minutes.and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok());
     time.ok_or_else(|| format!("{text:?} is no number of minutes"))
@@ -164,8 +165,8 @@ async fn run_file(
     let protocol = options.protocol.row.name;
     let create = format!("CREATE DATABASE {DATABASE} PROTOCOL = {protocol}");
     let [meridian, postgres] = [
-        open(&servers[0], &create).await?,
-        open(&servers[1], &format!("CREATE DATABASE {DATABASE}")).await?,
+        open(&servers[0], DATABASE, &create).await?,
+        open(&servers[1], DATABASE, &format!("CREATE DATABASE {DATABASE}")).await?,
     ];
     let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
     let records = parse::<DefaultColumnType>(&parseable(&text));
@@ -229,10 +230,10 @@ fn parseable(text: &str) -> String {
     kept.join("\n") + "\n"
 }
 
-/// Opens a new database of the name.
-async fn open(server: &Server, create: &str) -> Result<Side, String> {
+/// Opens a new database of a name. An old one of the name goes.
+pub async fn open(server: &Server, database: &str, create: &str) -> Result<Side, String> {
     let first = Side::connect(&server.target, "postgres", &[]).await?;
-    for statement in [&format!("DROP DATABASE IF EXISTS {DATABASE}"), create] {
+    for statement in [&format!("DROP DATABASE IF EXISTS {database}"), create] {
         match first.execute(statement).await {
             Outcome::Done(_) => {}
             Outcome::Failed(state, message) => {
@@ -241,7 +242,7 @@ async fn open(server: &Server, create: &str) -> Result<Side, String> {
             Outcome::Lost(why) => return Err(format!("{statement}: {why}")),
         }
     }
-    Side::connect(&server.target, DATABASE, &[]).await
+    Side::connect(&server.target, database, &[]).await
 }
 
 /// True if the conditions of a record let it run here.

@@ -9,7 +9,7 @@
 //! Everything is drawn from one seed for each case. Queries whose result PostgreSQL leaves
 //! undefined are not drawn; `compare` lists the differences that are accepted.
 
-mod answer;
+pub mod answer;
 mod case;
 mod changes;
 mod compare;

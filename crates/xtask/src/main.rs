@@ -9,6 +9,7 @@ mod differential;
 mod etcd;
 mod machine;
 mod pgbench;
+mod regress;
 mod server;
 mod soak;
 mod torture;
@@ -39,6 +40,8 @@ enum Verb {
     Clients(clients::Options),
     /// Run the public files of sqllogictest on Meridian, beside PostgreSQL.
     Corpus(corpus::Options),
+    /// Run PostgreSQL's regression files on Meridian and PostgreSQL, and compare the answers.
+    Regress(regress::Options),
     /// Count the seeds until each planted defect is detected in the simulator. A release build is
     /// ten times as fast.
     Defects(defects::Options),
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Differential(options) => differential::run(&options),
         Verb::Clients(options) => clients::run(&options),
         Verb::Corpus(options) => corpus::run(&options),
+        Verb::Regress(options) => regress::run(&options),
         Verb::Defects(options) => defects::run_all(&options),
     };
     match done {

@@ -1,8 +1,8 @@
 //! The interactive dialogue on a terminal: editing, history, completion, colours.
 
 use super::backend::State;
-use super::split::{self, Splitter};
 use super::{Options, Shell, Stop, catalog};
+use meridian::script::{self, Splitter};
 use reedline::{
     Color, ColumnarMenu, Completer, CompletionResult, Emacs, FileBackedHistory, Highlighter,
     KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, Reedline,
@@ -124,7 +124,7 @@ struct WholeStatements;
 
 impl Validator for WholeStatements {
     fn validate(&self, line: &str) -> ValidationResult {
-        if line.trim_start().starts_with('\\') || split::complete(line) {
+        if line.trim_start().starts_with('\\') || script::complete(line) {
             ValidationResult::Complete
         } else {
             ValidationResult::Incomplete

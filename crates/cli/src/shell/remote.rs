@@ -3,9 +3,9 @@
 use super::backend::{Answer, Backend, Heading, State};
 use super::catalog::Found;
 use super::fault::Fault;
-use super::split::{is_copy_to_stdout, uncommented};
 use futures::future::poll_fn;
 use futures::{SinkExt, TryStreamExt};
+use meridian::script::{is_copy_to_stdout, uncommented};
 use std::io::Cursor;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};

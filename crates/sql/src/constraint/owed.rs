@@ -1,4 +1,4 @@
-//! What a statement owes to constraints when it ends: notes the rows that it writes and the keys
+//! Checks that a statement owes to constraints when it ends: notes the rows it writes and the keys
 //! that go, and runs the actions of foreign keys on the rows that refer to these.
 //!
 //! ```text
@@ -65,7 +65,7 @@ struct Gone {
     new: Option<Vec<Datum>>,
 }
 
-/// What a statement has written so far that constraints concern, and the keys that are gone.
+/// Rows that a statement has written so far and constraints concern, and the keys that are gone.
 pub(crate) struct Owed<'a> {
     related: &'a Related,
     gone: VecDeque<Gone>,

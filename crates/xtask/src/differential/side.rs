@@ -2,6 +2,8 @@
 
 use super::answer::{Answer, Decoded, Done, Outcome, Parameter};
 use crate::pgbench::Target;
+use bytes::Bytes;
+use futures::SinkExt;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
@@ -69,6 +71,21 @@ impl Side {
             Err(_) => Outcome::Lost(format!("no response in {} s", LIMIT.as_secs())),
             Ok(Err(error)) => failure(&error),
             Ok(Ok(())) => Outcome::Done(Done::default()),
+        }
+    }
+
+    /// Runs COPY FROM STDIN with its rows.
+    pub async fn copy(&self, sql: &str, data: &str) -> Outcome {
+        let copied = async {
+            let sink = self.client.copy_in::<_, Bytes>(sql).await?;
+            let mut sink = std::pin::pin!(sink);
+            sink.send(Bytes::copy_from_slice(data.as_bytes())).await?;
+            sink.finish().await
+        };
+        match timeout(LIMIT, copied).await {
+            Err(_) => Outcome::Lost(format!("no response in {} s", LIMIT.as_secs())),
+            Ok(Err(error)) => failure(&error),
+            Ok(Ok(affected)) => Outcome::Done(Done { affected, ..Done::default() }),
         }
     }
 
