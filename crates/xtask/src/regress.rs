@@ -9,14 +9,14 @@
 use crate::differential::{Outcome, Side};
 use crate::server::{self, Postgres, Server};
 use clap::Args;
-use meridian::script::{Piece, Splitter, uncommented};
+use meridian::script::{Piece, Splitter, is_copy_to_stdout, uncommented};
 use meridian_sim::SimulatedProtocol;
 use meridian_sim::protocols;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The database on both servers.
+/// The databases on both servers: this, and the number of the file.
 const DATABASE: &str = "regression";
 /// The file that makes the tables of the others.
 const SETUP: &str = "test_setup.sql";
@@ -146,13 +146,15 @@ async fn run_files(
     let setup = if setup.exists() { script(&setup)? } else { Vec::new() };
     let width = 24;
     println!("{:<width$} statements identical  %   refused  fails  differs", "file");
-    for file in files {
+    for (number, file) in files.iter().enumerate() {
         if options.minutes.is_some_and(|limit| began.elapsed() > limit) {
             println!("the time is over; {} and what follows did not run", file.display());
             break;
         }
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let of_file = run_file(options, &name, &setup, &script(file)?, servers).await?;
+        let pieces = script(file)?;
+        let of_file = run_file(options, &name, number, [&setup, &pieces], servers);
+        let of_file = of_file.await?;
         println!("{}", of_file.line(&name, width));
         counts.add(of_file);
     }
@@ -214,23 +216,24 @@ fn has_variable(sql: &str) -> bool {
 async fn run_file(
     options: &Options,
     name: &str,
-    setup: &[Piece],
-    pieces: &[Piece],
+    number: usize,
+    [setup, pieces]: [&[Piece]; 2],
     servers: &[Server; 2],
 ) -> Result<Counts, String> {
     let protocol = options.protocol.row.name;
-    let create = format!("CREATE DATABASE {DATABASE} PROTOCOL = {protocol}");
-    let creates = [create, format!("CREATE DATABASE {DATABASE}")];
+    let database = format!("{DATABASE}{number}");
+    let create = format!("CREATE DATABASE {database} PROTOCOL = {protocol}");
+    let creates = [create, format!("CREATE DATABASE {database}")];
     let mut sides = [
-        crate::corpus::open(&servers[0], DATABASE, &creates[0]).await?,
-        crate::corpus::open(&servers[1], DATABASE, &creates[1]).await?,
+        crate::corpus::open(&servers[0], &database, &creates[0]).await?,
+        crate::corpus::open(&servers[1], &database, &creates[1]).await?,
     ];
     for piece in setup {
-        answers(piece, &mut sides, servers).await?;
+        answers(piece, &mut sides, &database, servers).await?;
     }
     let mut counts = Counts::default();
     for piece in pieces {
-        let [ours, theirs] = answers(piece, &mut sides, servers).await?;
+        let [ours, theirs] = answers(piece, &mut sides, &database, servers).await?;
         let verdict = verdict(&piece.sql, &ours, &theirs);
         *counts.verdicts.entry(verdict).or_default() += 1;
         if verdict == Verdict::Identical {
@@ -250,16 +253,18 @@ async fn run_file(
 async fn answers(
     piece: &Piece,
     sides: &mut [Side; 2],
+    database: &str,
     servers: &[Server; 2],
 ) -> Result<[Outcome; 2], String> {
     let mut outcomes = Vec::new();
     for (side, server) in sides.iter_mut().zip(servers) {
         let outcome = match &piece.data {
             Some(data) => side.copy(&piece.sql, data).await,
+            None if is_copy_to_stdout(&piece.sql) => side.copy_out(&piece.sql).await,
             None => side.run(&piece.sql, None, false).await.outcome,
         };
         if let Outcome::Lost(_) = &outcome {
-            *side = Side::connect(&server.target, DATABASE, &[]).await?;
+            *side = Side::connect(&server.target, database, &[]).await?;
         }
         outcomes.push(outcome);
     }

@@ -3,7 +3,7 @@
 use super::answer::{Answer, Decoded, Done, Outcome, Parameter};
 use crate::pgbench::Target;
 use bytes::Bytes;
-use futures::SinkExt;
+use futures::{SinkExt, TryStreamExt};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
@@ -86,6 +86,23 @@ impl Side {
             Err(_) => Outcome::Lost(format!("no response in {} s", LIMIT.as_secs())),
             Ok(Err(error)) => failure(&error),
             Ok(Ok(affected)) => Outcome::Done(Done { affected, ..Done::default() }),
+        }
+    }
+
+    /// Runs COPY TO STDOUT; a row of the outcome is a line.
+    pub async fn copy_out(&self, sql: &str) -> Outcome {
+        let copied = async {
+            let stream = self.client.copy_out(sql).await?;
+            stream.try_fold(Vec::new(), async |data, more| Ok([data, more.to_vec()].concat())).await
+        };
+        match timeout(LIMIT, copied).await {
+            Err(_) => Outcome::Lost(format!("no response in {} s", LIMIT.as_secs())),
+            Ok(Err(error)) => failure(&error),
+            Ok(Ok(data)) => {
+                let text = String::from_utf8_lossy(&data);
+                let rows = text.lines().map(|line| vec![Some(line.to_owned())]).collect();
+                Outcome::Done(Done { rows, ..Done::default() })
+            }
         }
     }
 
