@@ -1,5 +1,6 @@
 //! Values of array types: elements of one type in up to six dimensions, each with a lower bound.
 
+mod assign;
 mod text;
 
 use crate::datum::Datum;

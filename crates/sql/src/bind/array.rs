@@ -1,10 +1,14 @@
 //! Arrays: their elements, their subscripts, and comparisons with all or any of their elements.
 
+use super::target::is_default;
 use super::{Binder, Typed};
+use crate::array::Array;
+use crate::cast;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr, Quantifier};
 use crate::names;
+use crate::parse;
 use crate::types::Type;
 use sqlparser::ast::{self, AccessExpr, Subscript};
 
@@ -127,11 +131,16 @@ impl Binder {
             );
             return Err(SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(root)));
         }
-        let is_slice =
-            |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));
+        let slices = chain.iter().any(is_slice);
+        let args = [vec![array], self.bound_subscripts(chain)?].concat();
+        self.apply(if slices { "[:]" } else { "[]" }, args)
+    }
+
+    /// Binds the subscripts of an array: a number for each dimension, or two if one is a slice.
+    fn bound_subscripts(&mut self, chain: &[AccessExpr]) -> Result<Vec<Typed>, SqlError> {
         let slices = chain.iter().any(is_slice);
         let bound = |value: i64| Typed::of(Expr::Const(Datum::Int8(value)), Type::Int8);
-        let mut args = vec![array];
+        let mut args = Vec::with_capacity(chain.len());
         for access in chain {
             let AccessExpr::Subscript(subscript) = access else {
                 return Err(SqlError::unsupported("a field of an array's element"));
@@ -157,7 +166,66 @@ impl Binder {
                 }
             }
         }
-        self.apply(if slices { "[:]" } else { "[]" }, args)
+        Ok(args)
+    }
+
+    /// Returns an array, which a column has, with another element or slice, or with another part
+    /// of an element. `text`: the subscripts.
+    pub(super) fn with_element(
+        &mut self,
+        array: Expr,
+        (name, ty): (&str, Type),
+        text: &str,
+        path: &[ast::Ident],
+        value: &ast::Expr,
+    ) -> Result<Expr, SqlError> {
+        let ast::Expr::CompoundFieldAccess { access_chain: chain, .. } =
+            parse::expression(&format!("a{text}"))?
+        else {
+            return Err(SqlError::new(state::SYNTAX, "a subscript is missing"));
+        };
+        let Some(element) = ty.element() else {
+            if ty == Type::Jsonb {
+                return Err(SqlError::unsupported("an assignment to a subscript of jsonb"));
+            }
+            let name = ty.name();
+            let message =
+                format!("cannot subscript type {name} because it does not support subscripting");
+            return Err(SqlError::new(state::TYPE_MISMATCH, message));
+        };
+        let slices = chain.iter().any(is_slice);
+        let subscripts = self.bound_subscripts(&chain)?;
+        let wanted = if slices { ty } else { element };
+        // A NULL is an array without elements.
+        let empty = Expr::Const(Datum::Array(Array::of(element, Vec::new())?.into()));
+        let array = Typed::of(Expr::Coalesce(vec![array, empty]), ty);
+        let part = match path {
+            [] if is_default(value) => {
+                let message = "cannot set an array element to DEFAULT";
+                return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+            }
+            [] => {
+                let bound = self.bind_as(value, wanted, false)?;
+                let from = self.type_of(&bound).filter(|from| !cast::is_assignable(*from, wanted));
+                if let Some(from) = from {
+                    let (wanted, from) = (wanted.name(), from.name());
+                    let message = format!(
+                        "subscripted assignment to \"{name}\" requires type {wanted} but expression is of type {from}"
+                    );
+                    return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                        .hint("You will need to rewrite or cast the expression.")
+                        .at(names::expr_position(value)));
+                }
+                self.coerce(bound, wanted, false)?
+            }
+            path => {
+                let args = [vec![array.clone()], subscripts.clone()].concat();
+                let part = self.apply(if slices { "[:]" } else { "[]" }, args)?;
+                self.with_field_of(part.expr, (name, wanted), path, value)?
+            }
+        };
+        let args = [vec![array, Typed::of(part, wanted)], subscripts].concat();
+        Ok(self.apply(if slices { "[:]=" } else { "[]=" }, args)?.expr)
     }
 
     /// Binds `value['key'][1]` of a `jsonb`.
@@ -259,4 +327,8 @@ impl Binder {
             if matches!(ty, Type::Char(_)) { Type::Char(0).array() } else { ty.base().array() };
         Ok(Typed::of(self.coerce(bound, array, false)?, array))
     }
+}
+
+fn is_slice(access: &AccessExpr) -> bool {
+    matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }))
 }

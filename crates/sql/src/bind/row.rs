@@ -4,6 +4,7 @@ use super::scope::{Relation, Visibility};
 use super::subquery::row_of;
 use super::target::{check_updatable, is_default};
 use super::{Binder, Typed};
+use crate::carried;
 use crate::cast;
 use crate::catalog::{ColumnDef, Table};
 use crate::composite::Composite;
@@ -253,13 +254,18 @@ impl Binder {
         self.with_field_of(row, (&column.name, column.ty), path, value)
     }
 
-    fn with_field_of(
+    pub(super) fn with_field_of(
         &mut self,
         row: Expr,
         (name, ty): (&str, Type),
         path: &[ast::Ident],
         value: &ast::Expr,
     ) -> Result<Expr, SqlError> {
+        if let Some((part, rest)) = path.split_first()
+            && let Some(text) = carried::subscripts(part)
+        {
+            return self.with_element(row, (name, ty), text, rest, value);
+        }
         let Some((field, rest)) = path.split_first() else {
             if is_default(value) {
                 return Err(SqlError::unsupported("DEFAULT of a field"));

@@ -1,6 +1,7 @@
 //! Clauses that the parser does not know: EXCLUDE of a window's frame, GROUP BY DISTINCT, DROP
 //! EXPRESSION of a column, FOR NO KEY UPDATE, FOR KEY SHARE and their lists of names, OVERRIDING of
-//! INSERT, actions of MERGE (in `merge`), SEARCH and CYCLE (in `recursive`).
+//! INSERT, actions of MERGE (in `merge`), SEARCH and CYCLE (in `recursive`), subscripts of targets
+//! (in `subscripts`).
 //!
 //! Before a statement is parsed, such a clause is cut off, and a name carries it: that of the
 //! window, one before the keys or the columns, one as the column's default, or one before a name
@@ -9,9 +10,11 @@
 
 mod merge;
 mod recursive;
+mod subscripts;
 
 pub(crate) use merge::{gives_defaults, is_nothing};
 pub(crate) use recursive::{Added, Cycle, Search, added};
+pub(crate) use subscripts::subscripts;
 
 use crate::bind::Strength;
 use crate::parse::is_word;
@@ -191,6 +194,7 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
     cut_overriding(tokens);
     merge::cut(tokens);
     recursive::cut(tokens);
+    subscripts::cut(tokens);
     let mut at = 0;
     while at + 3 < tokens.len() {
         let (by, span) = (&tokens[at..at + 3], tokens[at + 2].span);

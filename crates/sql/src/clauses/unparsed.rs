@@ -102,24 +102,6 @@ pub(crate) fn unparsed(
         };
         all.iter().find(begins).copied()
     };
-    if assigns_to_subscript(tokens, stopped) {
-        return Some(SqlError::unsupported("an assignment to a subscript"));
-    }
     let name = find(&STATEMENTS, first).or_else(|| find(&CLAUSES, stopped))?;
     Some(SqlError::unsupported(name.to_uppercase()))
-}
-
-/// True if the parser stopped at the bracket of `UPDATE … SET name[…]`.
-fn assigns_to_subscript(tokens: &[TokenWithSpan], stopped: Option<usize>) -> bool {
-    let tokens = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
-    let tokens: Vec<_> = tokens.collect();
-    let is_update = tokens.iter().any(|token| is_word(token, "update"));
-    is_update
-        && tokens.windows(3).any(|three| {
-            let [before, name, bracket] = three else { return false };
-            bracket.token == Token::LBracket
-                && names::place(bracket.span.start) == stopped
-                && matches!(name.token, Token::Word(_))
-                && (is_word(before, "set") || before.token == Token::Comma)
-        })
 }

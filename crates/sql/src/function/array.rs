@@ -21,6 +21,8 @@ const OF_TEXTS: Out = Out::Of(Type::Text.array());
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("[]", &[ARRAY, INT8], Out::Common, get).variadic(),
     Function::new("[:]", &[ARRAY, INT8], Out::Array, slice).variadic(),
+    Function::new("[]=", &[ARRAY, ELEMENT, INT8], Out::Array, set_element).variadic().lenient(),
+    Function::new("[:]=", &[ARRAY, ARRAY, INT8], Out::Array, set_slice).variadic().lenient(),
     Function::new("||", &[ARRAY, ARRAY], Out::Array, cat).lenient(),
     Function::new("||", &[ARRAY, ELEMENT], Out::Array, append).lenient(),
     Function::new("||", &[ELEMENT, ARRAY], Out::Array, prepend).lenient(),
@@ -79,6 +81,29 @@ fn slice(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     let subscripts = subscripts_of(args)?;
     let bounds: Vec<_> = subscripts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     made(array_at(args, 0)?.slice(&bounds)?)
+}
+
+/// The subscripts of an assignment, behind an array and a value.
+fn assigned_subscripts(args: &[Datum]) -> Result<Vec<i64>, SqlError> {
+    if args[2..].iter().any(Datum::is_null) {
+        let message = "array subscript in assignment must not be null";
+        return Err(SqlError::new(state::NULL_NOT_ALLOWED, message));
+    }
+    (2..args.len()).map(|at| whole_at(args, at)).collect()
+}
+
+/// An array with another element.
+fn set_element(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let subscripts = assigned_subscripts(args)?;
+    made(array_at(args, 0)?.with_element(&subscripts, args[1].clone())?)
+}
+
+/// An array with other elements between bounds. Without elements to take, it stays.
+fn set_slice(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let subscripts = assigned_subscripts(args)?;
+    let bounds: Vec<_> = subscripts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let Datum::Array(source) = &args[1] else { return Ok(args[0].clone()) };
+    made(array_at(args, 0)?.with_slice(&bounds, source)?)
 }
 
 /// An array, and another behind it: of as many dimensions, or one less.
