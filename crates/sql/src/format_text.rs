@@ -130,7 +130,7 @@ impl Datum {
                 return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
             }
             Type::Name => Datum::text(within(text, NAME_LENGTH)),
-            Type::ByteChar => Datum::text(byte_of(text)?),
+            Type::ByteChar => Datum::text(&byte_of(text)?),
             Type::Record => return Err(record::no_fields()),
             Type::Composite(ty) => Datum::Record(Record::from_text_in(ty, text, local)?.into()),
             Type::Char(_) => Datum::text(text.trim_end_matches(' ')),
@@ -203,14 +203,23 @@ pub(crate) fn within(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Returns the first character of a text, as a `"char"` has it. Fails with 0A000 for one of more
-/// bytes than one, half of which would be no text.
-fn byte_of(text: &str) -> Result<&str, SqlError> {
-    match text.chars().next() {
+/// Returns the first character of a text, as a `"char"` has it, or the byte of `\ooo`; the byte 0
+/// is no character. Fails with 0A000 for one beyond ASCII, which would be no text.
+fn byte_of(text: &str) -> Result<String, SqlError> {
+    let digit = |digit: &u8| (b'0'..=b'7').contains(digit).then(|| u16::from(digit - b'0'));
+    let byte = match text.as_bytes() {
+        [b'\\', a, b, c] => {
+            let digits = digit(a).zip(digit(b)).zip(digit(c));
+            digits.map(|((a, b), c)| char::from((a * 64 + b * 8 + c) as u8))
+        }
+        _ => None,
+    };
+    match byte.or_else(|| text.chars().next()) {
         Some(first) if !first.is_ascii() => {
             Err(SqlError::unsupported("a value of type \"char\" that is not ASCII"))
         }
-        first => Ok(&text[..first.map_or(0, char::len_utf8)]),
+        Some('\0') | None => Ok(String::new()),
+        Some(first) => Ok(first.to_string()),
     }
 }
 

@@ -217,13 +217,44 @@ fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
         .tokenize_with_location()
         .map_err(|error| wrong(error.message.to_lowercase(), error.location))?;
     let is_nameless = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(w) if w.quote_style.is_some() && w.value.is_empty());
-    match tokens.iter().find(is_nameless) {
-        Some(token) => {
-            let message = "zero-length delimited identifier at or near \"\"\"\"";
-            Err(wrong(message.to_owned(), token.span.start))
-        }
-        None => Ok(tokens),
+    if let Some(token) = tokens.iter().find(is_nameless) {
+        let message = "zero-length delimited identifier at or near \"\"\"\"";
+        return Err(wrong(message.to_owned(), token.span.start));
     }
+    if let Some((at, literal, text)) = junk(&tokens) {
+        let message = format!("trailing junk after {literal} at or near \"{text}\"");
+        return Err(wrong(message, tokens[at].span.start));
+    }
+    Ok(tokens)
+}
+
+/// Returns the first number or parameter that a letter follows: its place among the tokens, what
+/// it is, and its text. The tokenizer takes `0x1F` for a bit string, and `1_000` for a number.
+fn junk(tokens: &[TokenWithSpan]) -> Option<(usize, &'static str, String)> {
+    let of_number = |at: usize, text: String| Some((at, "numeric literal", text));
+    tokens.iter().enumerate().find_map(|(at, token)| match &token.token {
+        Token::Number(number, true) => of_number(at, format!("{number}L")),
+        Token::Number(number, false) if number.contains('_') => of_number(at, number.clone()),
+        Token::Number(number, false) => match tokens.get(at + 1) {
+            Some(TokenWithSpan { token: Token::Word(word), span })
+                if word.quote_style.is_none() && span.start == token.span.end =>
+            {
+                of_number(at, format!("{number}{}", word.value))
+            }
+            _ => None,
+        },
+        Token::HexStringLiteral(digits)
+            if token.span.end.column - token.span.start.column == digits.len() as u64 + 2 =>
+        {
+            of_number(at, format!("0x{digits}"))
+        }
+        Token::Placeholder(name) => {
+            let digits = name.strip_prefix('$')?.trim_start_matches(|c: char| c.is_ascii_digit());
+            let is_junk = !digits.is_empty() && digits.len() + 1 < name.len();
+            is_junk.then(|| (at, "parameter", name.clone()))
+        }
+        _ => None,
+    })
 }
 
 pub(crate) fn is_word(token: &TokenWithSpan, word: &str) -> bool {

@@ -20,6 +20,8 @@ pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     cut_only(tokens);
     table_command::spell_out(tokens);
     spell_out(tokens);
+    name_orders(tokens);
+    bracket_bounds(tokens);
     let added = close_joins(tokens);
     let lists = places(tokens).lists;
     let mark = |open: usize| (open + 1, Token::CustomBinaryOperator(EXPRESSION.to_owned()));
@@ -118,9 +120,12 @@ fn cut_only(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Writes what the parser does not know in longer forms: `a ISNULL` as `a IS NULL`, and
-/// `TRIM (LEADING FROM a)` as `TRIM (LEADING ' ' FROM a)`.
+/// Writes forms that the parser does not know as others: `a ISNULL` as `a IS NULL`,
+/// `TRIM (LEADING FROM a)` as `TRIM (LEADING ' ' FROM a)`, and ABORT as ROLLBACK.
 fn spell_out(tokens: &mut Vec<TokenWithSpan>) {
+    if let Some(first) = tokens.first_mut().filter(|first| is_word(first, "abort")) {
+        first.token = Token::make_keyword("ROLLBACK");
+    }
     let is = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
     let opens = |at: usize| tokens.get(at).is_some_and(|token| token.token == Token::LParen);
     let is_name = |at: usize| at > 0 && tokens[at - 1].token == Token::Period;
@@ -136,6 +141,53 @@ fn spell_out(tokens: &mut Vec<TokenWithSpan>) {
     marks.extend(tests.iter().map(|at| (*at, Token::make_keyword("IS"))));
     for at in tests {
         tokens[at].token = Token::make_keyword("NULL");
+    }
+    insert(tokens, marks);
+}
+
+/// Writes `ORDER BY a USING <` as `ORDER BY a ASC`, and `>` as DESC.
+fn name_orders(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 1 < tokens.len() {
+        let order = match tokens[at + 1].token {
+            _ if !is_word(&tokens[at], "using") => None,
+            Token::Lt => Some("ASC"),
+            Token::Gt => Some("DESC"),
+            _ => None,
+        };
+        if let Some(order) = order {
+            tokens[at].token = Token::make_keyword(order);
+            tokens.remove(at + 1);
+        }
+        at += 1;
+    }
+}
+
+/// Writes brackets around a bound of a frame that begins with a text, `'1 day'::interval
+/// PRECEDING`: the parser takes the text alone for the bound.
+fn bracket_bounds(tokens: &mut Vec<TokenWithSpan>) {
+    if !tokens.iter().any(|token| is_word(token, "preceding") || is_word(token, "following")) {
+        return;
+    }
+    let is_one = |token: &TokenWithSpan, words: &[&str]| words.iter().any(|it| is_word(token, it));
+    let (mut at, mut marks) = (1, Vec::new());
+    while at + 1 < tokens.len() {
+        let begins = matches!(tokens[at].token, Token::SingleQuotedString(_))
+            && tokens[at + 1].token == Token::DoubleColon
+            && is_one(&tokens[at - 1], &["between", "and", "range", "rows", "groups"]);
+        let end = (at + 2..tokens.len()).find(|end| match &tokens[*end].token {
+            Token::Word(_) => is_one(&tokens[*end], &["preceding", "following", "and"]),
+            Token::LParen | Token::RParen | Token::Number(..) | Token::Comma => false,
+            Token::LBracket | Token::RBracket => false,
+            _ => true,
+        });
+        if let Some(end) = end.filter(|_| begins)
+            && is_one(&tokens[end], &["preceding", "following"])
+        {
+            marks.extend([(at, Token::LParen), (end, Token::RParen)]);
+            at = end;
+        }
+        at += 1;
     }
     insert(tokens, marks);
 }

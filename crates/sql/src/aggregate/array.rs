@@ -3,7 +3,7 @@
 use super::{Accumulator, Function};
 use crate::array::Array;
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::function::{Out, Param};
 use crate::limits;
 use crate::memory::{Held, weight};
@@ -23,16 +23,36 @@ struct Gathered {
     parts: Vec<Datum>,
 }
 
+impl Gathered {
+    /// Fails if arrays are gathered, and an argument is none with elements, or has other dimensions
+    /// than those before.
+    fn check_array(&self, value: Option<&Datum>) -> Result<(), SqlError> {
+        let null = || SqlError::new(state::NULL_NOT_ALLOWED, "cannot accumulate null arrays");
+        let lengths = |array: &Array| -> Vec<usize> {
+            array.dimensions().iter().map(|dimension| dimension.length).collect()
+        };
+        let message = match (self.parts.first(), value) {
+            (Some(Datum::Array(_)), Some(Datum::Null)) => return Err(null()),
+            (Some(Datum::Null), Some(Datum::Array(_))) => return Err(null()),
+            (_, Some(Datum::Array(array))) if array.values().is_empty() => {
+                "cannot accumulate empty arrays"
+            }
+            (Some(Datum::Array(first)), Some(Datum::Array(array)))
+                if lengths(first) != lengths(array) =>
+            {
+                "cannot accumulate arrays of different dimensionality"
+            }
+            _ => return Ok(()),
+        };
+        Err(SqlError::new(state::ARRAY_SUBSCRIPT, message))
+    }
+}
+
 impl Accumulator for Gathered {
     fn add(&mut self, args: &[Datum], held: &mut Held) -> Result<(), SqlError> {
         held.add(weight(args))?;
         limits::check_value((self.parts.len() + 1).saturating_mul(size_of::<Datum>()))?;
-        if let Some(Datum::Null) = args.first()
-            && matches!(self.parts.first(), Some(Datum::Array(_)))
-        {
-            let message = "cannot accumulate null arrays";
-            return Err(SqlError::new("22004", message));
-        }
+        self.check_array(args.first())?;
         self.parts.extend(args.first().cloned());
         Ok(())
     }

@@ -193,7 +193,10 @@ impl Reader<'_> {
             self.blanks();
             match self.peek() {
                 None => return Err(self.malformed("Unexpected end of input.")),
-                Some('}') if count == 0 => break,
+                Some('}') if count == 0 && depth == 0 => break,
+                Some('}') if count == 0 => {
+                    return Err(self.malformed("Unexpected \"}\" character."));
+                }
                 Some('{') => {
                     if is_innermost(self) && self.lengths[depth].is_some()
                         || is_innermost(self) && count > 0
@@ -296,7 +299,6 @@ mod tests {
     fn texts_are_read_and_shown_as_postgresql_does() {
         for (text, shown) in [
             ("{}", "{}"),
-            ("{{},{}}", "{}"),
             (" { a , \"b c\" ,NULL, nUll,\"NULL\", \"\" } ", "{a,\"b c\",NULL,NULL,\"NULL\",\"\"}"),
             ("{a b, \\ c ,\"q\\\"w\\\\\"}", "{\"a b\",\" c\",\"q\\\"w\\\\\"}"),
             ("{{a,b},{c,d}}", "{{a,b},{c,d}}"),
@@ -318,6 +320,7 @@ mod tests {
             "{a}}",
             "{a},",
             "{,}",
+            "{{},{}}",
             "{a,}",
             "{a,,b}",
             "{a b\"c\"}",

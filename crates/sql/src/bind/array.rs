@@ -2,7 +2,7 @@
 
 use super::target::is_default;
 use super::{Binder, Typed};
-use crate::array::Array;
+use crate::array::{Array, MOST_DIMENSIONS};
 use crate::cast;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -138,6 +138,13 @@ impl Binder {
 
     /// Binds the subscripts of an array: a number for each dimension, or two if one is a slice.
     fn bound_subscripts(&mut self, chain: &[AccessExpr]) -> Result<Vec<Typed>, SqlError> {
+        if chain.len() > MOST_DIMENSIONS {
+            let message = format!(
+                "number of array dimensions ({}) exceeds the maximum allowed ({MOST_DIMENSIONS})",
+                chain.len()
+            );
+            return Err(SqlError::new(state::TOO_LARGE, message));
+        }
         let slices = chain.iter().any(is_slice);
         let bound = |value: i64| Typed::of(Expr::Const(Datum::Int8(value)), Type::Int8);
         let mut args = Vec::with_capacity(chain.len());

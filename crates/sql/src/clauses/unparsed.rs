@@ -7,10 +7,32 @@ use crate::parse::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Statements, by their first words.
-const STATEMENTS: [&str; 49] = [
+const STATEMENTS: [&str; 97] = [
+    "alter access method",
+    "alter aggregate",
+    "alter collation",
+    "alter conversion",
     "alter default privileges",
+    "alter event trigger",
+    "alter foreign",
+    "alter group",
+    "alter language",
+    "alter large object",
+    "alter operator",
+    "alter policy",
+    "alter procedure",
+    "alter publication",
+    "alter role",
+    "alter routine",
+    "alter rule",
+    "alter server",
+    "alter statistics",
+    "alter subscription",
     "alter system",
+    "alter tablespace",
+    "alter text search",
     "alter trigger",
+    "alter user",
     "alter view",
     "checkpoint",
     "cluster",
@@ -28,6 +50,7 @@ const STATEMENTS: [&str; 49] = [
     "create conversion",
     "create event trigger",
     "create foreign",
+    "create group",
     "create language",
     "create operator",
     "create or replace aggregate",
@@ -40,6 +63,7 @@ const STATEMENTS: [&str; 49] = [
     "create publication",
     "create recursive view",
     "create rule",
+    "create server",
     "create statistics",
     "create subscription",
     "create tablespace",
@@ -49,21 +73,49 @@ const STATEMENTS: [&str; 49] = [
     "create unlogged",
     "create user mapping",
     "do",
+    "drop access method",
+    "drop aggregate",
     "drop cast",
+    "drop collation",
+    "drop conversion",
     "drop event trigger",
+    "drop foreign",
+    "drop group",
     "drop language",
+    "drop owned",
+    "drop policy",
+    "drop publication",
+    "drop role",
     "drop rule",
+    "drop server",
+    "drop statistics",
+    "drop subscription",
+    "drop tablespace",
+    "drop text search",
     "drop transform",
+    "drop trigger",
+    "drop user",
+    "drop user mapping",
+    "grant",
     "import foreign schema",
+    "load",
+    "reassign owned",
     "reindex",
+    "reset session authorization",
+    "revoke",
     "security label",
+    "set local session authorization",
 ];
 
 /// Clauses, by the words at which the parser stops.
-const CLAUSES: [&str; 21] = [
+const CLAUSES: [&str; 26] = [
+    "attach partition",
     "cluster on",
+    "compression",
     "cycle",
     "deferrable",
+    "detach partition",
+    "include",
     "inherit",
     "key share",
     "no inherit",
@@ -77,11 +129,25 @@ const CLAUSES: [&str; 21] = [
     "set logged",
     "set statistics",
     "set storage",
+    "set tablespace",
     "set unlogged",
     "set without",
     "with cascaded check option",
     "with check option",
     "with local check option",
+];
+
+/// Forms that the parser stops in, wherever they stand.
+const FORMS: [&str; 9] = [
+    "current of",
+    "exclude using",
+    "xmlconcat",
+    "xmlelement",
+    "xmlforest",
+    "xmlparse",
+    "xmlpi",
+    "xmlserialize",
+    "xmltable",
 ];
 
 /// Returns 0A000 for what a statement begins with, or for the clause at the place where the parser
@@ -102,6 +168,15 @@ pub(crate) fn unparsed(
         };
         all.iter().find(begins).copied()
     };
-    let name = find(&STATEMENTS, first).or_else(|| find(&CLAUSES, stopped))?;
+    let begins = |rest: &[TokenWithSpan], form: &str| {
+        form.split(' ')
+            .enumerate()
+            .all(|(at, word)| rest.get(at).is_some_and(|it| is_word(it, word)))
+    };
+    let anywhere = || {
+        let mut all = (0..tokens.len()).map(|at| &tokens[at..]);
+        all.find_map(|rest| FORMS.iter().copied().find(|form| begins(rest, form)))
+    };
+    let name = find(&STATEMENTS, first).or_else(|| find(&CLAUSES, stopped)).or_else(anywhere)?;
     Some(SqlError::unsupported(name.to_uppercase()))
 }

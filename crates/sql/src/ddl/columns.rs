@@ -5,7 +5,7 @@
 //! descriptor holds. ALTER TABLE rewrites the rows only for a new column whose values differ from
 //! row to row, and for a type that stores or computes other values.
 
-use super::create::{Given, column_def, column_type, unique_of};
+use super::create::{self, Given, column_def, column_type, unique_of};
 use super::index::remove_index;
 use super::rows::{Move, check_rows, has_nulls, has_rows, refuse_nulls, rewrite};
 use super::stored::{self, foreign_type, stored};
@@ -298,6 +298,7 @@ pub(super) async fn rename(
 ) -> Result<(), SqlError> {
     let column = number_of(table, old)?;
     let name = names::fold(new);
+    create::check_column_name(&name)?;
     if table.column(&name).is_some() {
         return Err(exists(table, &name));
     }

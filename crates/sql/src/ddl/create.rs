@@ -216,6 +216,18 @@ pub(super) fn check_stored(ty: Type) -> Result<(), SqlError> {
 const BOTH_DEFAULT: &str = "both default and generation expression specified";
 const BOTH_IDENTITY: &str = "both identity and generation expression specified";
 
+/// The columns that every table has in PostgreSQL.
+const SYSTEM_COLUMNS: [&str; 6] = ["cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"];
+
+/// Fails with 42701 if a column would have the name of a system column.
+pub(super) fn check_column_name(name: &str) -> Result<(), SqlError> {
+    if !SYSTEM_COLUMNS.contains(&name) {
+        return Ok(());
+    }
+    let message = format!("column name \"{name}\" conflicts with a system column name");
+    Err(SqlError::new(state::DUPLICATE_COLUMN, message))
+}
+
 /// Returns a column, and the sequence that it is to get.
 pub(super) async fn column_def(
     cx: &mut Ddl<'_>,
@@ -224,6 +236,7 @@ pub(super) async fn column_def(
 ) -> Result<(ColumnDef, Option<Given>), SqlError> {
     let serial = serial(&def.data_type);
     let name = names::fold(&def.name);
+    check_column_name(&name)?;
     let (ty, domain) =
         serial.map_or_else(|| column_type(cx, &name, &def.data_type), |ty| Ok((ty, None)))?;
     let mut column = ColumnDef::new(&name, ty);
@@ -302,6 +315,7 @@ pub(super) async fn set_primary(
         let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
         return Err(SqlError::new(state::INVALID_TABLE, message));
     }
+    check_key_name(table, name.as_deref())?;
     for part in &parts {
         table.columns[part.column as usize].not_null = true;
     }
@@ -330,6 +344,17 @@ pub(super) fn unique_of(
     Ok(Index::of_unique(columns, joins_nulls, deferrable))
 }
 
+/// Fails with 42710 if a constraint that is no key has the name of a new key. Keys share names with
+/// relations.
+fn check_key_name(table: &Table, name: Option<&str>) -> Result<(), SqlError> {
+    let checks = table.checks.iter().map(|check| check.name.as_str());
+    let mut others = checks.chain(table.foreign.iter().map(|foreign| foreign.name.as_str()));
+    match name.filter(|name| others.any(|other| other == *name)) {
+        Some(name) => Err(constraints::exists(table, name)),
+        None => Ok(()),
+    }
+}
+
 /// Declares the index of a UNIQUE constraint; the caller writes its entries.
 pub(super) async fn add_unique(
     cx: &mut Ddl<'_>,
@@ -337,5 +362,6 @@ pub(super) async fn add_unique(
     index: Index,
     name: Option<String>,
 ) -> Result<(), SqlError> {
+    check_key_name(table, name.as_deref())?;
     add_index(cx, table, index, name, "key").await
 }

@@ -296,8 +296,12 @@ fn fill(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         let message = "dimension array or low bound array cannot be null";
         return Err(SqlError::new("22004", message));
     }
-    let integers = |at: usize| {
+    let integers = |at: usize, which: &str| {
         let array = array_at(args, at)?;
+        if array.dimensions().len() > 1 {
+            return Err(SqlError::new(state::ARRAY_SUBSCRIPT, "wrong number of array subscripts")
+                .detail(format!("{which} array must be one dimensional.")));
+        }
         let values = array.values().iter();
         let number = |value: &Datum| {
             let null = || SqlError::new("22004", "dimension values cannot be null");
@@ -305,8 +309,8 @@ fn fill(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
         };
         values.map(number).collect::<Result<Vec<i64>, SqlError>>()
     };
-    let lengths = integers(1)?;
-    let lowers = if args.len() > 2 { integers(2)? } else { vec![1; lengths.len()] };
+    let lengths = integers(1, "Dimension")?;
+    let lowers = if args.len() > 2 { integers(2, "Low bound")? } else { vec![1; lengths.len()] };
     if lowers.len() != lengths.len() {
         return Err(SqlError::new(state::ARRAY_SUBSCRIPT, "wrong number of array subscripts")
             .detail("Low bound array has different size than dimensions array."));
