@@ -525,7 +525,7 @@ pub(crate) fn columns_of_show(variable: &[ast::Ident]) -> Arc<[Column]> {
             let parts = ["age_ms", "commit_delay_ms", "round_trip_ms", "skew_ms", "commits"];
             parts.iter().map(|part| Column::new(*part, Type::Text)).collect()
         }
-        name => Arc::from([Column::new(name, Type::Text)]),
+        name => Arc::from([Column::new(settings::shown_name(name), Type::Text)]),
     }
 }
 
@@ -533,7 +533,8 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     let (name, columns) = (name_of_show(variable), columns_of_show(variable));
     let rows = |rows| Ok(Response::Rows { columns, rows, done: Some("SHOW".into()) });
     if name == "all" {
-        let setting = |(name, value)| vec![Datum::text(name), Datum::text(value)];
+        let setting =
+            |(name, value)| vec![Datum::text(settings::shown_name(name)), Datum::text(value)];
         return rows(session.facts.settings.all().map(setting).collect());
     }
     if name == "clock" {

@@ -7,7 +7,7 @@ use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::interval::Fields;
 use crate::system;
-use crate::types::{Object, Type};
+use crate::types::{NAME_LENGTH, Object, Type};
 use sqlparser::ast::{self, DataType, Spanned};
 use std::fmt::{self, Display};
 use std::ops::ControlFlow;
@@ -15,6 +15,25 @@ use std::ops::ControlFlow;
 /// Folds a name as PostgreSQL does: lower case unless quoted.
 pub(crate) fn fold(ident: &ast::Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// Returns a name for an object of others, `first_second_label`, of at most [`NAME_LENGTH`] bytes:
+/// the longer of the two is cut, as PostgreSQL does it. `second` may be empty.
+pub(crate) fn made(first: &str, second: &str, label: &str) -> String {
+    let separators = 1 + usize::from(!second.is_empty());
+    let room = NAME_LENGTH.saturating_sub(label.len() + separators);
+    let (mut a, mut b) = (first.len(), second.len());
+    while a + b > room {
+        match a > b {
+            true => a -= 1,
+            false => b -= 1,
+        }
+    }
+    let first = &first[..first.floor_char_boundary(a)];
+    match &second[..second.floor_char_boundary(b)] {
+        "" => format!("{first}_{label}"),
+        second => format!("{first}_{second}_{label}"),
+    }
 }
 
 /// Returns the place of a name, line and column as one number; [`settle_position`] converts it to

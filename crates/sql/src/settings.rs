@@ -217,6 +217,16 @@ pub(crate) fn canonical(name: &str) -> String {
     }
 }
 
+/// Returns the name of a setting as PostgreSQL shows it.
+pub(crate) fn shown_name(name: &str) -> &str {
+    match name {
+        "datestyle" => "DateStyle",
+        "intervalstyle" => "IntervalStyle",
+        TIME_ZONE => "TimeZone",
+        name => name,
+    }
+}
+
 /// True if sessions have a setting of this name.
 pub(crate) fn is_of_sessions(name: &str) -> bool {
     let name = canonical(name);

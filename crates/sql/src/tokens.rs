@@ -21,6 +21,7 @@ pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     table_command::spell_out(tokens);
     spell_out(tokens);
     name_orders(tokens);
+    cast_intervals(tokens);
     bracket_bounds(tokens);
     let added = close_joins(tokens);
     let lists = places(tokens).lists;
@@ -158,6 +159,29 @@ fn name_orders(tokens: &mut Vec<TokenWithSpan>) {
         if let Some(order) = order {
             tokens[at].token = Token::make_keyword(order);
             tokens.remove(at + 1);
+        }
+        at += 1;
+    }
+}
+
+/// Writes `interval(2) '…'` as `('…'::interval(2))`: the parser loses the precision.
+fn cast_intervals(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 4 < tokens.len() {
+        let [name, open, number, close, text] = &tokens[at..at + 5] else { return };
+        let is_literal = is_word(name, "interval")
+            && open.token == Token::LParen
+            && matches!(number.token, Token::Number(..))
+            && close.token == Token::RParen
+            && matches!(text.token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
+        if is_literal {
+            let span = name.span;
+            let token = |token: Token| TokenWithSpan::new(token, span);
+            let mut made = vec![token(Token::LParen), text.clone(), token(Token::DoubleColon)];
+            made.extend(tokens[at..at + 4].iter().cloned());
+            made.push(token(Token::RParen));
+            tokens.splice(at..at + 5, made);
+            at += 7;
         }
         at += 1;
     }

@@ -406,7 +406,8 @@ impl Binder {
         Ok(Rel::Aggregate { input: Box::new(rel), keys, sets, aggregates })
     }
 
-    /// Fails with 42803 if a direct argument of an ordered-set aggregate is not grouped.
+    /// Fails with 42803 if a direct argument of an ordered-set aggregate is not grouped; with 0A000
+    /// if it is a key that not all grouping sets have: it would be NULL in the others' groups.
     pub(super) fn check_direct(
         &self,
         aggregates: &[(ColumnId, Aggregate)],
@@ -415,11 +416,26 @@ impl Binder {
     ) -> Result<(), SqlError> {
         for (_, aggregate) in aggregates {
             for arg in aggregate.args.iter().filter(|_| aggregate.function.is_ordered_set()) {
-                self.use_groups(&mut arg.clone(), &grouping.keys, known).map_err(|error| {
+                let mut arg = arg.clone();
+                self.use_groups(&mut arg, &grouping.keys, known).map_err(|error| {
                     error.detail(
                         "Direct arguments of an ordered-set aggregate must use only grouped columns.",
                     )
                 })?;
+                let mut is_absent = false;
+                for set in grouping.sets.iter().flatten() {
+                    let lacks = |id: &ColumnId| {
+                        let at = grouping.keys.iter().position(|key| key.id == *id);
+                        at.is_some_and(|at| !set.contains(&at))
+                    };
+                    arg.walk(&mut |part| {
+                        is_absent |= matches!(part, Expr::Column(id) if lacks(id));
+                    });
+                }
+                if is_absent {
+                    let what = "a direct argument of WITHIN GROUP that not all grouping sets have";
+                    return Err(SqlError::unsupported(what));
+                }
             }
         }
         Ok(())

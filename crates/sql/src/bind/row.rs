@@ -32,7 +32,11 @@ impl Binder {
             match part {
                 ast::Expr::CompoundIdentifier(name) if dialect::is_whole_row(name) => {
                     let whole = self.whole_row_of(&name[0])?;
-                    let shape = self.shape(&whole).unwrap_or(Shape::of_types([]));
+                    // The relation of a function without columns of its own is one value.
+                    let Some(shape) = self.shape(&whole) else {
+                        bound.push(whole);
+                        continue;
+                    };
                     for at in 0..shape.fields().len() {
                         bound.push(field_at(whole.expr.clone(), &shape, at));
                     }

@@ -126,12 +126,13 @@ pub(super) fn exists(table: &Table, name: &str) -> SqlError {
     SqlError::new(state::DUPLICATE_OBJECT, message)
 }
 
-/// Returns a name that no constraint of the table has.
-pub(super) fn free(table: &Table, wanted: String) -> String {
-    let mut name = wanted.clone();
+/// Returns a name that no constraint of the table has: with that of the table, and `second` if that
+/// is not empty.
+pub(super) fn free(table: &Table, second: &str, label: &str) -> String {
+    let mut name = names::made(&table.name, second, label);
     let mut number = 1;
     while names_of(table).any(|other| other == name) {
-        name = format!("{wanted}{number}");
+        name = names::made(&table.name, second, &format!("{label}{number}"));
         number += 1;
     }
     name
@@ -140,10 +141,10 @@ pub(super) fn free(table: &Table, wanted: String) -> String {
 /// Returns a name for a condition: with that of its column, if it names one.
 fn check_name(table: &Table, columns: &[usize]) -> String {
     let column = match columns {
-        [column] => format!("_{}", table.columns[*column].name),
-        _ => String::new(),
+        [column] => table.columns[*column].name.as_str(),
+        _ => "",
     };
-    free(table, format!("{}{column}_check", table.name))
+    free(table, column, "check")
 }
 
 /// Declares a CHECK constraint. The caller checks the rows that exist. Returns its number among

@@ -321,7 +321,7 @@ pub(super) async fn set_primary(
     }
     let name = match name {
         Some(name) => name,
-        None => free_name(cx, table.schema, format!("{}_pkey", table.name)).await?,
+        None => free_name(cx, table.schema, (&table.name, ""), "pkey").await?,
     };
     cx.check_free(table.schema, &name).await?;
     let id = cx.next_id_in(table.schema).await?;

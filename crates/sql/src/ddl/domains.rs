@@ -177,9 +177,9 @@ async fn add_check(
         Some(name) if has(&name) => return Err(exists(&domain.name, &name)),
         Some(name) => name,
         None => {
-            let wanted = format!("{}_check", domain.name);
-            let mut all =
-                std::iter::once(wanted.clone()).chain((1..).map(|n| format!("{wanted}{n}")));
+            let wanted = names::made(&domain.name, "", "check");
+            let numbered = (1..).map(|n| names::made(&domain.name, "", &format!("check{n}")));
+            let mut all = std::iter::once(wanted.clone()).chain(numbered);
             all.find(|name| !has(name)).unwrap_or(wanted)
         }
     };

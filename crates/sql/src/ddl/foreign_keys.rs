@@ -140,7 +140,7 @@ pub(super) async fn add_foreign(
         None => {
             let columns = columns.iter().map(|at| table.columns[*at as usize].name.as_str());
             let columns = columns.collect::<Vec<_>>().join("_");
-            constraints::free(table, format!("{}_{columns}_fkey", table.name))
+            constraints::free(table, &columns, "fkey")
         }
     };
     check_comparable(&name, (table, &columns), (&before, &key))?;

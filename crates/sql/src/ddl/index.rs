@@ -77,7 +77,10 @@ pub(super) async fn add_index(
 ) -> Result<(), SqlError> {
     let name = match name {
         Some(name) => name,
-        None => free_name(cx, table.schema, index_name(table, &index, suffix)).await?,
+        None => {
+            let columns = column_names(table, &index);
+            free_name(cx, table.schema, (&table.name, &columns), suffix).await?
+        }
     };
     cx.check_free(table.schema, &name).await?;
     let id = cx.next_id_in(table.schema).await?;
@@ -90,16 +93,16 @@ pub(super) async fn add_index(
     stored::refuse_zone(cx, reads_zone)
 }
 
-/// Returns the name for an index, with those of all its columns: an expression counts as its
-/// function, or as `expr`.
-pub(super) fn index_name(table: &Table, index: &Index, suffix: &str) -> String {
+/// Returns the names of an index's columns for its own: an expression counts as its function, or as
+/// `expr`.
+fn column_names(table: &Table, index: &Index) -> String {
     let name = |part: &IndexPart| match part.column() {
         Some(column) => table.columns[column].name.clone(),
         None => index.call_of(table, *part).unwrap_or("expr").to_lowercase(),
     };
     let mut columns: Vec<String> = index.columns.iter().map(name).collect();
     columns.extend(index.included.iter().map(|at| table.columns[*at as usize].name.clone()));
-    format!("{}_{}_{suffix}", table.name, columns.join("_"))
+    columns.join("_")
 }
 
 /// Returns the columns of a key, by number.

@@ -562,12 +562,17 @@ async fn renew(cx: &mut Ddl<'_>, table: &mut Table) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Returns an unused name: `table_column_key`, or with a number appended.
-async fn free_name(cx: &mut Ddl<'_>, schema: u32, wanted: String) -> Result<String, SqlError> {
-    let mut name = wanted.clone();
+/// Returns an unused name: `first_second_label`, or with a number appended.
+async fn free_name(
+    cx: &mut Ddl<'_>,
+    schema: u32,
+    (first, second): (&str, &str),
+    label: &str,
+) -> Result<String, SqlError> {
+    let mut name = names::made(first, second, label);
     let mut number = 1;
     while catalog::relation_in(cx.txn, schema, &name).await?.is_some() {
-        name = format!("{wanted}{number}");
+        name = names::made(first, second, &format!("{label}{number}"));
         number += 1;
     }
     Ok(name)

@@ -407,7 +407,7 @@ pub(super) async fn give(
 ) -> Result<(), SqlError> {
     let def = &table.columns[column];
     check_type(def.ty)?;
-    let (ty, wanted) = (def.ty, format!("{}_{}_seq", table.name, def.name));
+    let ty = def.ty;
     let name = match &options.name {
         Some(name) => {
             let name = names::relation(name)?;
@@ -419,7 +419,7 @@ pub(super) async fn give(
             check_row_type(cx, schema, &name.name).await?;
             (schema, name.name)
         }
-        None => (table.schema, free_name(cx, table.schema, wanted).await?),
+        None => (table.schema, free_name(cx, table.schema, (&table.name, &def.name), "seq").await?),
     };
     let is_identity = identity.is_some();
     let owner = Owner { table: table.id, column: column as u32, is_identity };

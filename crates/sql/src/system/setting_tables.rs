@@ -11,7 +11,7 @@ pub(super) fn settings(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         let kind = ValueKind::of(setting.name, setting.by_default);
         let fixed = crate::settings::FIXED.contains(&setting.name);
         out.row(&[
-            ("name", setting.name.into()),
+            ("name", crate::settings::shown_name(setting.name).into()),
             ("setting", setting.value.into()),
             ("category", "Client Connection Defaults".into()),
             ("context", if fixed { "internal" } else { "user" }.into()),
