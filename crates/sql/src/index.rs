@@ -21,6 +21,7 @@ use crate::parse;
 use crate::row;
 use crate::types::Type;
 use minicbor::{Decode, Encode};
+use sqlparser::ast;
 use std::sync::Arc;
 
 /// An index, or the primary key (whose storage is the table's).
@@ -224,27 +225,16 @@ impl Index {
     /// Binds the expressions and the predicate to a table. Must be called after every change of
     /// these or of the table's columns.
     pub(crate) fn bind(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
-        let bind = |text: &str, clause: &'static str| {
-            let mut binder = Binder::stored();
-            binder.add(table.clone(), &table.name);
-            binder.begin_clause(clause, false);
-            Ok::<_, SqlError>((parse::expression(text)?, binder))
-        };
         let mut bound = Bound::default();
         for text in &self.expressions {
-            let (expr, mut binder) = bind(text, "index expressions")?;
-            let typed = binder.bind(&expr)?;
-            let ty = typed.ty.unwrap_or(Type::Text);
-            let expr = binder.coerce(typed, ty, false)?;
-            check_key(ty)?;
-            bound.reads_zone |= binder.reads_zone;
-            bound.expressions.push((apart(expr, table), ty));
+            let (expr, ty, reads_zone) = bound_key(table, &parse::expression(text)?)?;
+            bound.reads_zone |= reads_zone;
+            bound.expressions.push((expr, ty));
         }
         if let Some(text) = &self.predicate {
-            let (expr, mut binder) = bind(text, "index predicates")?;
-            let expr = binder.bind_bool(&expr, "WHERE")?;
-            bound.reads_zone |= binder.reads_zone;
-            bound.predicate = Some(apart(expr, table));
+            let (expr, reads_zone) = bound_condition(table, text)?;
+            bound.reads_zone |= reads_zone;
+            bound.predicate = Some(expr);
         }
         self.bound = bound;
         Ok(())
@@ -436,6 +426,34 @@ impl Index {
         key.extend(suffix);
         Ok((key, row))
     }
+}
+
+fn binder_over(table: &Arc<Table>, clause: &'static str) -> Binder {
+    let mut binder = Binder::stored();
+    binder.add(table.clone(), &table.name);
+    binder.begin_clause(clause, false);
+    binder
+}
+
+/// Binds an expression of a key over a row of a table. Returns it with its type, and whether a
+/// literal would be another time in another zone.
+pub(crate) fn bound_key(
+    table: &Arc<Table>,
+    expr: &ast::Expr,
+) -> Result<(Expr, Type, bool), SqlError> {
+    let mut binder = binder_over(table, "index expressions");
+    let typed = binder.bind(expr)?;
+    let ty = typed.ty.unwrap_or(Type::Text);
+    let expr = binder.coerce(typed, ty, false)?;
+    check_key(ty)?;
+    Ok((apart(expr, table), ty, binder.reads_zone))
+}
+
+/// Binds the condition of an index over a row of a table.
+pub(crate) fn bound_condition(table: &Arc<Table>, text: &str) -> Result<(Expr, bool), SqlError> {
+    let mut binder = binder_over(table, "index predicates");
+    let expr = binder.bind_bool(&parse::expression(text)?, "WHERE")?;
+    Ok((apart(expr, table), binder.reads_zone))
 }
 
 /// Evaluates an immutable expression, which needs no session.

@@ -4,6 +4,7 @@
 //! as in PostgreSQL. Each part of the syntax tree is bound or refused; none is ignored.
 
 mod aggregate;
+mod arbiter;
 mod array;
 mod call;
 mod change;

@@ -15,16 +15,13 @@
 //! are all that it may change.
 
 use super::Binder;
+use super::arbiter::conflict_index;
 use super::insert::{at, ids};
-use super::target::target_columns;
 use crate::catalog::Table;
-use crate::constraint::missing;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Compare, Expr};
-use crate::index::Index;
 use crate::logical::{ColumnId, JoinKind, Rel};
-use crate::names;
 use crate::types::Type;
 use sqlparser::ast;
 use std::sync::Arc;
@@ -147,6 +144,9 @@ impl Binder {
             Some(at) => &table.indexes[at],
             None => table.primary.as_ref().ok_or_else(|| SqlError::corrupted("no primary key"))?,
         };
+        if key.predicate.is_some() {
+            return Err(SqlError::unsupported("a subquery beside ON CONFLICT of a partial index"));
+        }
         let mut equal = Vec::with_capacity(key.columns.len());
         for part in &key.columns {
             let column = part.column as usize;
@@ -198,65 +198,5 @@ impl Binder {
         let (columns, values) = (assigned, NewValues::Computed);
         let action = OnConflict::Update(DoUpdate { index, columns, values });
         Ok(Planned { action, rel, outputs, changes })
-    }
-}
-
-/// Returns the unique key that ON CONFLICT names: `Some(None)` is the primary key.
-fn conflict_index(
-    table: &Table,
-    target: Option<&ast::ConflictTarget>,
-) -> Result<Option<Option<usize>>, SqlError> {
-    let keys = || {
-        table.primary.iter().map(|primary| (None, primary)).chain(
-            table
-                .indexes
-                .iter()
-                .enumerate()
-                .filter(|(_, index)| index.unique && index.building.is_none())
-                .map(|(at, index)| (Some(at), index)),
-        )
-    };
-    // PostgreSQL refuses a constraint that is checked later, named or not.
-    let named = |index: &Index| match target {
-        None => true,
-        Some(ast::ConflictTarget::OnConstraint(name)) => {
-            names::simple(name).is_ok_and(|name| index.name == name)
-        }
-        Some(ast::ConflictTarget::Columns(columns)) => {
-            let columns = target_columns(table, columns).unwrap_or_default();
-            let columns: Vec<u32> = columns.into_iter().map(|column| column as u32).collect();
-            index.has_columns(&columns)
-        }
-    };
-    if table.indexes.iter().any(|index| index.deferrable.is_some() && named(index)) {
-        let message = "ON CONFLICT does not support deferrable unique constraints/exclusion \
-                       constraints as arbiters";
-        return Err(SqlError::new(state::NOT_IN_STATE, message));
-    }
-    match target {
-        None => Ok(None),
-        Some(ast::ConflictTarget::OnConstraint(name)) => {
-            let name = names::simple(name)?;
-            let found = keys()
-                .find(|(_, index)| index.name == name && index.predicate.is_none())
-                .map(|(at, _)| at);
-            found.map(Some).ok_or_else(|| missing(&table.name, &name))
-        }
-        Some(ast::ConflictTarget::Columns(columns)) => {
-            let mut wanted = target_columns(table, columns)?;
-            wanted.sort_unstable();
-            let found = keys().filter(|(_, index)| index.predicate.is_none()).find(|(_, index)| {
-                let mut columns: Vec<usize> =
-                    index.columns.iter().map(|part| part.column as usize).collect();
-                columns.sort_unstable();
-                columns == wanted
-            });
-            found.map(|(at, _)| Some(at)).ok_or_else(|| {
-                SqlError::new(
-                    state::INVALID_COLUMN_REFERENCE,
-                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-                )
-            })
-        }
     }
 }

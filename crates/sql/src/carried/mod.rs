@@ -1,17 +1,19 @@
 //! Clauses that the parser does not know: EXCLUDE of a window's frame, GROUP BY DISTINCT, DROP
 //! EXPRESSION of a column, FOR NO KEY UPDATE, FOR KEY SHARE and their lists of names, OVERRIDING of
 //! INSERT, actions of MERGE (in `merge`), SEARCH and CYCLE (in `recursive`), subscripts of targets
-//! (in `subscripts`).
+//! (in `subscripts`), keys of ON CONFLICT with expressions (in `arbiter`).
 //!
 //! Before a statement is parsed, such a clause is cut off, and a name carries it: that of the
 //! window, one before the keys or the columns, one as the column's default, or one before a name
 //! behind OF. No name in a text contains the separator. The binder takes the clause from there. A
 //! clause of locks with several names becomes a clause for each, which means the same.
 
+mod arbiter;
 mod merge;
 mod recursive;
 mod subscripts;
 
+pub(crate) use arbiter::conflict_key;
 pub(crate) use merge::{gives_defaults, is_nothing};
 pub(crate) use recursive::{Added, Cycle, Search, added};
 pub(crate) use subscripts::subscripts;
@@ -195,6 +197,7 @@ pub(crate) fn cut(tokens: &mut Vec<TokenWithSpan>) {
     merge::cut(tokens);
     recursive::cut(tokens);
     subscripts::cut(tokens);
+    arbiter::cut(tokens);
     let mut at = 0;
     while at + 3 < tokens.len() {
         let (by, span) = (&tokens[at..at + 3], tokens[at + 2].span);
