@@ -230,7 +230,9 @@ pub(crate) fn cast(
             let element_cast = |datum: &Datum| cast(datum.clone(), element, explicit, local);
             Datum::Array(Arc::new(array.map(element.base(), element_cast)?))
         }
-        (same @ Datum::Json(_), Type::Json) | (same @ Datum::Jsonb(_), Type::Jsonb) => same,
+        (same @ Datum::Json(_), Type::Json)
+        | (same @ Datum::Jsonb(_), Type::Jsonb)
+        | (same @ Datum::JsonPath(_), Type::JsonPath) => same,
         (Datum::Network(network), Type::Inet) => Datum::Network(network.as_inet()),
         (Datum::Network(network), Type::Cidr) => Datum::Network(network.network()),
         (Datum::Json(text), Type::Jsonb) => Datum::from_text(ty, &text)?,

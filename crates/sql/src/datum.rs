@@ -6,7 +6,7 @@ use crate::datetime::ZonedTime;
 use crate::enumeration::EnumValue;
 use crate::error::SqlError;
 use crate::interval::Interval;
-use crate::json::Jsonb;
+use crate::json::{Jsonb, Path};
 use crate::network::Network;
 use crate::numeric::Numeric;
 use crate::record::Record;
@@ -63,6 +63,8 @@ pub enum Datum {
     Json(Arc<str>),
     /// `jsonb`
     Jsonb(Jsonb),
+    /// `jsonpath`
+    JsonPath(Path),
     /// An array.
     Array(Arc<Array>),
     /// `bit` or `bit varying`
@@ -97,6 +99,7 @@ impl PartialEq for Datum {
             (Network(a), Network(b)) => a == b,
             (Json(a), Json(b)) => a == b,
             (Jsonb(a), Jsonb(b)) => a == b,
+            (JsonPath(a), JsonPath(b)) => a == b,
             (Array(a), Array(b)) => a == b,
             (TimeTz(a), TimeTz(b)) => a == b,
             (Bits(a), Bits(b)) => a == b,
@@ -107,8 +110,8 @@ impl PartialEq for Datum {
             (
                 Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float4(_) | Float8(_) | Numeric(_)
                 | Text(_) | Bytes(_) | Uuid(_) | Date(_) | Time(_) | TimeTz(_) | Timestamp(_)
-                | TimestampTz(_) | Interval(_) | Network(_) | Json(_) | Jsonb(_) | Array(_)
-                | Bits(_) | Oid(_) | Object(..) | Enum(_) | Record(_),
+                | TimestampTz(_) | Interval(_) | Network(_) | Json(_) | Jsonb(_) | JsonPath(_)
+                | Array(_) | Bits(_) | Oid(_) | Object(..) | Enum(_) | Record(_),
                 _,
             ) => false,
         }
@@ -150,6 +153,7 @@ impl Datum {
             Datum::Network(_) => Type::Inet,
             Datum::Json(_) => Type::Json,
             Datum::Jsonb(_) => Type::Jsonb,
+            Datum::JsonPath(_) => Type::JsonPath,
             Datum::Array(array) => array.element.array(),
             // Whether it varies in length is a matter of its column, as is an object's kind.
             Datum::Bits(_) => Type::Bit(None),

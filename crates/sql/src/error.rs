@@ -68,6 +68,14 @@ pub mod state {
     pub const SEQUENCE_END: &str = "2200H";
     pub const INVALID_PARAMETER: &str = "22023";
     pub const DISPLACEMENT: &str = "22009";
+    pub const BAD_JSON_DATETIME: &str = "22031";
+    pub const JSON_SUBSCRIPT: &str = "22033";
+    pub const NON_NUMERIC_JSON_ITEM: &str = "22036";
+    pub const NO_SINGLE_JSON_ITEM: &str = "22038";
+    pub const NO_JSON_ARRAY: &str = "22039";
+    pub const NO_JSON_MEMBER: &str = "2203A";
+    pub const NO_JSON_NUMBER: &str = "2203B";
+    pub const NO_JSON_OBJECT: &str = "2203C";
     pub const BAD_TEXT: &str = "22P02";
     pub const BAD_BINARY: &str = "22P03";
     pub const BAD_COPY: &str = "22P04";

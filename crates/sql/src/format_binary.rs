@@ -12,7 +12,7 @@ use crate::record::{self, Record};
 use crate::types::{NAME_LENGTH, Type};
 use bytes::Bytes;
 
-const JSONB_VERSION: u8 = 1;
+const JSON_VERSION: u8 = 1;
 
 impl Datum {
     /// Returns the binary format; `None` for NULL.
@@ -59,8 +59,8 @@ impl Datum {
             Datum::Network(network) => network.write_binary(out),
             Datum::Json(text) => out.extend(text.as_bytes()),
             // The version of the format, then the text.
-            Datum::Jsonb(_) => {
-                out.push(JSONB_VERSION);
+            Datum::Jsonb(_) | Datum::JsonPath(_) => {
+                out.push(JSON_VERSION);
                 out.extend(self.to_text(ty).unwrap_or_default().as_bytes());
             }
             Datum::Array(array) => write_array(array, ty, out),
@@ -123,10 +123,10 @@ impl Datum {
                 Datum::Network(network.ok_or_else(|| incorrect(ty))?)
             }
             Type::Json => Datum::from_text(ty, text(bytes)?)?,
-            Type::Jsonb => match bytes {
-                [JSONB_VERSION, rest @ ..] => Datum::from_text(ty, text(rest)?)?,
+            Type::Jsonb | Type::JsonPath => match bytes {
+                [JSON_VERSION, rest @ ..] => Datum::from_text(ty, text(rest)?)?,
                 [version, ..] => {
-                    let message = format!("unsupported jsonb version number {version}");
+                    let message = format!("unsupported {} version number {version}", ty.name());
                     return Err(SqlError::new(state::BAD_BINARY, message));
                 }
                 [] => return Err(incorrect(ty)),

@@ -6,7 +6,7 @@ use crate::datetime::{self, Local, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::interval::Interval;
-use crate::json::{self, Jsonb};
+use crate::json::{self, Jsonb, Path};
 use crate::network::Network;
 use crate::number;
 use crate::numeric::Numeric;
@@ -66,6 +66,7 @@ impl Datum {
             Datum::Network(network) => _ = write!(out, "{network}"),
             Datum::Json(text) => out.push_str(text),
             Datum::Jsonb(value) => json::write_text(value.root().events(), out),
+            Datum::JsonPath(path) => _ = write!(out, "{path}"),
             Datum::Array(array) if matches!(ty, Type::Int2Vector | Type::OidVector) => {
                 let values = array.values().iter().filter_map(Datum::as_i64);
                 let values: Vec<_> = values.map(|value| value.to_string()).collect();
@@ -154,6 +155,7 @@ impl Datum {
                 Datum::Json(Arc::from(text))
             }
             Type::Jsonb => Datum::Jsonb(Jsonb::from_text(text)?),
+            Type::JsonPath => Datum::JsonPath(Path::from_text(text)?),
             Type::Void => Datum::text(""),
             Type::Int2Vector | Type::OidVector => {
                 let element = ty.element().unwrap_or(ty);

@@ -492,7 +492,8 @@ fn may_change(function: &Function, args: &[Expr], table: &Table) -> bool {
         let ty = ty.plain();
         ty.is_number()
             || ty.is_text()
-            || matches!(ty, Type::Bool | Type::Uuid | Type::Bytea | Type::Json | Type::Jsonb)
+            || matches!(ty, Type::Bool | Type::Uuid | Type::Bytea)
+            || matches!(ty, Type::Json | Type::Jsonb | Type::JsonPath)
             || matches!(ty, Type::Time | Type::TimeTz | Type::Inet | Type::Cidr)
             || matches!(ty, Type::Oid | Type::ByteChar | Type::Bit(_) | Type::Varbit(_))
     };

@@ -99,6 +99,10 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
             out.push(TEXT);
             write_escaped(text.as_bytes(), out);
         }
+        Datum::JsonPath(path) => {
+            out.push(TEXT);
+            write_escaped(path.to_string().as_bytes(), out);
+        }
         Datum::Array(array) => write_array(array, out),
         Datum::Oid(oid) | Datum::Object(oid, _) => write_integer((*oid).into(), out),
         Datum::TimeTz(time) => {

@@ -144,6 +144,7 @@ pub(crate) fn behind(datum: &Datum) -> usize {
         Datum::Bits(bits) => bits.bytes().len() + 32,
         Datum::Json(text) => text.len() + 32,
         Datum::Jsonb(value) => value.as_bytes().len() + 32,
+        Datum::JsonPath(path) => path.behind(),
         Datum::Object(_, name) => name.len() + 32,
         Datum::Numeric(n) => n.behind(),
         Datum::Array(array) => weight(array.values()) + 64,

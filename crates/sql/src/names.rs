@@ -421,7 +421,7 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, UserType)]) -> Resul
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message).hint(
                 "Types: boolean, smallint, integer, bigint, real, double precision, numeric, text, \
                  varchar, char, bytea, uuid, date, timestamp, timestamptz, time, timetz, interval, \
-                 bit, varbit, inet, cidr, json, jsonb.",
+                 bit, varbit, inet, cidr, json, jsonb, jsonpath.",
             ));
         }
     })

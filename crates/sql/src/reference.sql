@@ -73,6 +73,8 @@ MERGE INTO customer USING (VALUES ('Bob')) AS new (name) ON customer.name = new.
 
 -- Queries
 SELECT name, home, (home).city, tags[1], extra ->> 'size' FROM customer;
+SELECT name FROM customer WHERE extra @? '$.sizes[*] ? (@ > 40)';
+SELECT * FROM json_to_recordset('[{"a": 1}]') AS item (a int, b text);
 SELECT customer, rank() OVER (ORDER BY sum(paid) DESC) FROM purchase GROUP BY customer;
 SELECT customer, date_trunc('month', at), sum(paid) FROM purchase
   GROUP BY GROUPING SETS ((customer), (date_trunc('month', at)), ());

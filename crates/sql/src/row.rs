@@ -13,7 +13,7 @@ use crate::datetime::ZonedTime;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::interval::Interval;
-use crate::json::Jsonb;
+use crate::json::{Jsonb, Path};
 use crate::key;
 use crate::network::Network;
 use crate::numeric::{MOST_SCALE, Stored};
@@ -156,6 +156,7 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         Datum::Network(network) => network.write_row(out),
         Datum::Json(text) => write_bytes(text.as_bytes(), out),
         Datum::Jsonb(value) => write_bytes(value.as_bytes(), out),
+        Datum::JsonPath(path) => write_bytes(path.to_string().as_bytes(), out),
         Datum::Array(array) => write_array(array, out),
         Datum::TimeTz(ZonedTime { micros, east_s }) => {
             write_signed((*micros).into(), out);
@@ -298,6 +299,7 @@ impl<'a> Source<'a> {
             | Type::Bytea
             | Type::Json
             | Type::Jsonb
+            | Type::JsonPath
             | Type::Enum(_) => {
                 let length = self.length()?;
                 self.take(length)?;
@@ -461,6 +463,7 @@ impl<'a> Source<'a> {
                 Datum::Network(network.ok_or_else(wrong)?)
             }
             Type::Json => Datum::Json(self.text()?.into()),
+            Type::JsonPath => Datum::JsonPath(Path::from_text(self.text()?)?),
             Type::Jsonb => {
                 let length = self.length()?;
                 Datum::Jsonb(Jsonb::from_bytes(self.take(length)?))

@@ -59,6 +59,8 @@ pub enum Type {
     Json,
     /// `jsonb`
     Jsonb,
+    /// `jsonpath`
+    JsonPath,
     /// An array of any dimensions
     Array(Element),
     /// `bit(n)`, or `bit` without a length
@@ -236,7 +238,7 @@ impl Element {
 }
 
 /// The types that arrays have as elements: object id, the array's object id, and its name.
-pub(crate) const ARRAYS: [(u32, u32, &str); 40] = [
+pub(crate) const ARRAYS: [(u32, u32, &str); 41] = [
     (16, 1000, "boolean[]"),
     (17, 1001, "bytea[]"),
     (18, 1002, "\"char\"[]"),
@@ -274,6 +276,7 @@ pub(crate) const ARRAYS: [(u32, u32, &str); 40] = [
     (2950, 2951, "uuid[]"),
     (3220, 3221, "pg_lsn[]"),
     (3802, 3807, "jsonb[]"),
+    (4072, 4073, "jsonpath[]"),
     (4089, 4090, "regnamespace[]"),
     (4096, 4097, "regrole[]"),
     (4191, 4192, "regcollation[]"),
@@ -343,6 +346,7 @@ impl Type {
             Type::Numeric(_) => 1700,
             Type::Uuid => 2950,
             Type::Jsonb => 3802,
+            Type::JsonPath => 4072,
             Type::Array(element) => element.array().0,
             Type::Enum(ty) => ty.id(),
             Type::Bit(_) => 1560,
@@ -393,6 +397,7 @@ impl Type {
             650 => Type::Cidr,
             869 => Type::Inet,
             3802 => Type::Jsonb,
+            4072 => Type::JsonPath,
             1560 => Type::Bit(None),
             1562 => Type::Varbit(None),
             _ => {
@@ -469,6 +474,7 @@ impl Type {
             Type::Cidr => "cidr",
             Type::Json => "json",
             Type::Jsonb => "jsonb",
+            Type::JsonPath => "jsonpath",
             Type::Array(element) => element.array().1,
             Type::Enum(ty) => ty.shown(),
             Type::Bit(_) => "bit",
@@ -626,12 +632,13 @@ impl Type {
         matches!(self, Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Name)
     }
 
-    /// True if its values are equal or not, and have an order: those of `json` have neither.
+    /// True if its values are equal or not, and have an order: those of `json` and
+    /// `jsonpath` have neither.
     pub const fn has_order(self) -> bool {
         match self {
             // PostgreSQL compares such for equality alone.
             Type::Internal(Internal::AclItem) => true,
-            Type::Json | Type::Void | Type::Internal(_) => false,
+            Type::Json | Type::JsonPath | Type::Void | Type::Internal(_) => false,
             Type::Composite(ty) => ty.has_order(),
             Type::Array(element) => element.ty().has_order(),
             _ => true,

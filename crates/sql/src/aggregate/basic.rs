@@ -156,6 +156,7 @@ fn has_extremes(ty: Type) -> bool {
             | Type::Uuid
             | Type::Json
             | Type::Jsonb
+            | Type::JsonPath
             | Type::Bit(_)
             | Type::Varbit(_)
             | Type::Xid

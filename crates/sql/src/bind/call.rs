@@ -1,6 +1,7 @@
 //! Calls of functions: of scalar functions here, of aggregates and window functions by the parts of
 //! the call.
 
+use super::named_args;
 use super::types::shared;
 use super::{Binder, Typed};
 use crate::aggregate;
@@ -74,7 +75,7 @@ impl<'a> Parts<'a> {
         if let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)] = args.as_slice() {
             parts.star = true;
         } else {
-            parts.args = names::arguments(call)?;
+            parts.args = named_args::of_call(call)?;
         }
         match clauses.as_slice() {
             [] => {}
@@ -125,9 +126,6 @@ impl Binder {
     pub(super) fn call(&mut self, call: &ast::Function) -> Result<Typed, SqlError> {
         if self.is_user_call(&call.name) {
             return self.user_call(call);
-        }
-        if names::function_name(&call.name) == "make_interval" && call.over.is_none() {
-            return self.make_interval(call);
         }
         if let ast::FunctionArguments::Subquery(query) = &call.args
             && names::function_name(&call.name) == "array"
@@ -277,6 +275,11 @@ impl Binder {
     /// Applies a function or an operator of the catalog.
     pub(super) fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let (function, args, ty) = self.resolve_call(name, args)?;
+        if function::takes_definitions(name) {
+            let message = format!("could not determine row type for result of {name}");
+            let hint = "Call the function in the FROM clause with a column definition list.";
+            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message).hint(hint));
+        }
         if function.reads_catalog() && self.tables.is_none() {
             return Err(SqlError::unsupported(format!("{name} here")));
         }

@@ -43,6 +43,8 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
         BinaryOperator::Question => "?",
         BinaryOperator::QuestionAnd => "?&",
         BinaryOperator::QuestionPipe => "?|",
+        BinaryOperator::AtQuestion => "@?",
+        BinaryOperator::AtAt => "@@",
         BinaryOperator::ArrowAt => "<@",
         BinaryOperator::PGOverlap => "&&",
         BinaryOperator::Custom(name) if name == "<<=" || name == ">>=" => name,

@@ -1,6 +1,8 @@
 //! FROM: tables, derived tables, and joins of them.
 
+use super::definitions::has_definitions;
 use super::lock::Lockable;
+use super::named_args;
 use super::scope::{Relation, ScopeColumn, Visibility};
 use super::{Binder, Output, Typed};
 use crate::error::{SqlError, state};
@@ -336,8 +338,12 @@ impl Binder {
         if self.is_user_call(name) {
             return self.bind_user_function(name, args, with_ordinality, alias);
         }
-        let call = (names::function_name(name), names::unnamed(args)?);
-        self.bind_functions(&[call], with_ordinality, alias)
+        let name = names::function_name(name);
+        let args = named_args::in_order(&name, args)?;
+        if let Some(alias) = alias.filter(|alias| has_definitions(alias)) {
+            return self.bind_record_function(&name, &args, with_ordinality, alias);
+        }
+        self.bind_functions(&[(name, args)], with_ordinality, alias)
     }
 
     fn bind_table(

@@ -17,6 +17,7 @@ mod locks;
 mod math;
 mod network;
 mod notify;
+mod path_pattern;
 mod pattern;
 mod reflect;
 mod regex;
@@ -32,7 +33,8 @@ mod trigonometry;
 
 pub(crate) use catalog::PG_TYPEOF;
 pub(crate) use enumeration::{ENUM_END, ENUM_RANGE};
-pub(crate) use json::makes_json;
+pub(crate) use json::{makes_json, takes_definitions};
+pub(crate) use path_pattern::PathPattern;
 pub(crate) use pattern::{like, like_range};
 pub(crate) use reflect::is_reserved;
 pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
@@ -198,6 +200,11 @@ impl Function {
     /// It compares values of the common type, which must have an order.
     const fn compares(self) -> Function {
         Function { compares: true, ..self }
+    }
+
+    /// It has the volatility that functions have.
+    const fn immutable(self) -> Function {
+        self
     }
 
     const fn stable(self) -> Function {

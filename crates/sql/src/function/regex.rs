@@ -76,12 +76,17 @@ fn needs_backtracking(pattern: &str) -> bool {
 }
 
 impl Regex {
-    /// Compiles an expression. Fails with 2201B.
+    /// Compiles an expression in which a point matches line breaks, too. Fails with 2201B.
     pub(super) fn new(pattern: &str, fold: bool) -> Result<Regex, SqlError> {
+        Regex::with(pattern, fold, true)
+    }
+
+    /// Compiles an expression in which a point may match line breaks. Fails with 2201B.
+    pub(super) fn with(pattern: &str, fold: bool, of_lines: bool) -> Result<Regex, SqlError> {
         if needs_backtracking(pattern) {
             let regex = fancy_regex::RegexBuilder::new(pattern)
                 .case_insensitive(fold)
-                .dot_matches_new_line(true)
+                .dot_matches_new_line(of_lines)
                 .delegate_size_limit(REGEX_BYTES)
                 .delegate_dfa_size_limit(REGEX_BYTES)
                 .backtrack_limit(MOST_STEPS)
@@ -93,7 +98,7 @@ impl Regex {
         }
         let regex = regex::RegexBuilder::new(pattern)
             .case_insensitive(fold)
-            .dot_matches_new_line(true)
+            .dot_matches_new_line(of_lines)
             .size_limit(REGEX_BYTES)
             .build();
         regex.map(Regex::Linear).map_err(|error| {

@@ -4,7 +4,8 @@
 //!   text ────────── read ──┐                          ┌── show ── text
 //!   values of SQL ─ make ──┼── events ── Builder ── Jsonb
 //!   functions ─────────────┘      ↑                   ├── key ── order, equality
-//!                                 └────── events ─────┘
+//!                                 └────── events ─────┤
+//!                                                     └── path ── items of a `jsonpath`
 //! ```
 //!
 //! A walk over a value is a loop over its events, and takes no stack. What calls itself for each
@@ -15,12 +16,15 @@ mod build;
 mod key;
 mod make;
 mod number;
+mod path;
 mod read;
 mod show;
 mod value;
 
 pub(crate) use build::{Builder, zero_character};
 pub(crate) use make::{Style, key_of, write_json, write_string};
+pub use path::Path;
+pub(crate) use path::{Evaluation, Item};
 pub(crate) use read::{Part, Reader, check, events};
 pub(crate) use show::{Writer, pretty, write_text};
 pub use value::Jsonb;

@@ -21,6 +21,7 @@ use crate::interrupt;
 use crate::types::Type;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) const NULL: u8 = 0;
@@ -113,6 +114,23 @@ impl<'a> Node<'a> {
     /// Returns its bytes.
     pub(crate) fn bytes(self) -> &'a [u8] {
         self.0
+    }
+
+    /// Returns the value at a place of its bytes.
+    pub(crate) fn within(self, place: Range<usize>) -> Node<'a> {
+        Node(self.0.get(place).unwrap_or_default())
+    }
+
+    /// Returns the place in its bytes at which a value begins that is inside it.
+    pub(crate) fn place_of(self, part: Node<'_>) -> Option<usize> {
+        let (whole, part) = (self.0.as_ptr_range(), part.0.as_ptr_range());
+        let is_inside = whole.start <= part.start && part.end <= whole.end;
+        is_inside.then(|| part.start as usize - whole.start as usize)
+    }
+
+    /// True if it is an object.
+    pub(crate) fn is_object(self) -> bool {
+        matches!(self.0.last(), Some(&OBJECT))
     }
 
     /// Returns it as a value of its own.

@@ -44,6 +44,9 @@ impl TextSize {
                 let bytes = 2 * memory::behind(value);
                 TextSize { bytes, doubled: bytes }.quoted()
             }
+            Datum::JsonPath(path) => {
+                TextSize { bytes: path.text_bytes(), doubled: path.text_bytes() }.quoted()
+            }
             Datum::Timestamp(_) | Datum::TimestampTz(_) | Datum::Interval(_) => {
                 TextSize { bytes: 2 * FIXED_BYTES, doubled: 0 }.quoted()
             }

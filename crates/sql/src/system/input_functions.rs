@@ -23,7 +23,7 @@ pub(super) const ENUM: Functions = ("enum_", [3506, 3507, 3532, 3533]);
 pub(super) const ROW: Functions = ("record_", [2290, 2291, 2402, 2403]);
 
 /// The functions of PostgreSQL's types, and the alignment of these.
-const OF_TYPES: [(u32, Functions, &str); 56] = [
+const OF_TYPES: [(u32, Functions, &str); 57] = [
     (16, ("bool", [1242, 1243, 2436, 2437]), "c"),
     (17, ("bytea", [1244, 31, 2412, 2413]), "i"),
     (18, ("char", [1245, 33, 2434, 2435]), "c"),
@@ -73,6 +73,7 @@ const OF_TYPES: [(u32, Functions, &str); 56] = [
     (3361, ("pg_ndistinct_", [3355, 3356, 3357, 3358]), "i"),
     (3402, ("pg_dependencies_", [3404, 3405, 3406, 3407]), "i"),
     (3802, ("jsonb_", [3806, 3804, 3805, 3803]), "i"),
+    (4072, ("jsonpath_", [4001, 4003, 4002, 4004]), "i"),
     (4089, ("regnamespace", [4084, 4085, 4087, 4088]), "i"),
     (4096, ("regrole", [4098, 4092, 4094, 4095]), "i"),
     (4191, ("regcollation", [4193, 4194, 4196, 4197]), "i"),

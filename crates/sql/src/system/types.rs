@@ -58,6 +58,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (3361, "pg_ndistinct", -1, "b", "Z"),
     (3402, "pg_dependencies", -1, "b", "Z"),
     (3802, "jsonb", -1, "b", "U"),
+    (4072, "jsonpath", -1, "b", "U"),
     (4089, "regnamespace", 4, "b", "N"),
     (4096, "regrole", 4, "b", "N"),
     (4191, "regcollation", 4, "b", "N"),

@@ -1,10 +1,14 @@
-//! Functions and operators of `json` and `jsonb`.
+//! Functions and operators of `json`, `jsonb` and `jsonpath`.
 
 mod change;
 mod inspect;
 mod make;
 mod part;
+mod path;
+mod record;
 mod rows;
+
+pub(crate) use record::takes_definitions;
 
 use super::{Function, Out, Param, array_at, wrong_type};
 use crate::datum::Datum;
@@ -38,28 +42,23 @@ pub(super) fn is_not_built(name: &str) -> bool {
         name,
         "json_populate_record"
             | "json_populate_recordset"
-            | "json_to_record"
-            | "json_to_recordset"
-            | "jsonb_path_exists"
-            | "jsonb_path_exists_tz"
-            | "jsonb_path_match"
-            | "jsonb_path_match_tz"
-            | "jsonb_path_query"
-            | "jsonb_path_query_array"
-            | "jsonb_path_query_array_tz"
-            | "jsonb_path_query_first"
-            | "jsonb_path_query_first_tz"
-            | "jsonb_path_query_tz"
             | "jsonb_populate_record"
             | "jsonb_populate_recordset"
             | "jsonb_set_lax"
-            | "jsonb_to_record"
-            | "jsonb_to_recordset"
     )
 }
 
-pub(super) const ALL: [&[Function]; 5] =
-    [change::FUNCTIONS, inspect::FUNCTIONS, make::FUNCTIONS, part::FUNCTIONS, rows::FUNCTIONS];
+pub(super) const ALL: [&[Function]; 9] = [
+    change::FUNCTIONS,
+    inspect::FUNCTIONS,
+    make::FUNCTIONS,
+    part::FUNCTIONS,
+    path::FUNCTIONS,
+    path::IN_ZONE,
+    record::FUNCTIONS,
+    path::OPERATORS,
+    rows::FUNCTIONS,
+];
 
 const JSON: Param = Param::Of(Type::Json);
 const JSONB: Param = Param::Of(Type::Jsonb);

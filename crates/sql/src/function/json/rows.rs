@@ -80,7 +80,7 @@ fn keys(args: &[Datum], _: &Scope<'_>) -> Result<Rows, SqlError> {
 }
 
 /// The rows of a text's parts.
-fn json_rows(
+pub(super) fn json_rows(
     args: &[Datum],
     check: impl FnOnce(&Event<'_>) -> Result<(), SqlError>,
     row: impl Fn(Part<'_>) -> Result<Vec<Datum>, SqlError> + Send + 'static,
