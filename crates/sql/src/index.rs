@@ -17,6 +17,7 @@ use crate::expr::{Expr, Scope};
 use crate::function::{Function, Out, Param, Volatility};
 use crate::key;
 use crate::kv;
+use crate::operator_class::{self, OperatorClass};
 use crate::parse;
 use crate::row;
 use crate::types::Type;
@@ -94,6 +95,9 @@ pub struct IndexPart {
     #[n(2)]
     #[cbor(default)]
     pub nulls_reversed: bool,
+    /// The id of the operator class that was named, which is shown.
+    #[n(3)]
+    pub class: Option<u32>,
 }
 
 /// The entry that an index has of a row.
@@ -114,12 +118,22 @@ impl IndexPart {
 
     /// A column, by number, whose smallest value comes first.
     pub const fn ascending(column: u32) -> IndexPart {
-        IndexPart { column, descending: false, nulls_reversed: false }
+        IndexPart { column, descending: false, nulls_reversed: false, class: None }
     }
 
     /// Returns the number of its column; `None` for an expression.
     pub fn column(self) -> Option<usize> {
         (self.column < Self::EXPRESSIONS).then_some(self.column as usize)
+    }
+
+    /// Returns the operator class of its values.
+    pub(crate) fn operator_class(self, ty: Type) -> Option<&'static OperatorClass> {
+        self.class.and_then(operator_class::of_id).or_else(|| operator_class::of_type(ty))
+    }
+
+    /// Fails with 42804 if its operator class does not order the values of a type.
+    fn check_class(self, ty: Type) -> Result<(), SqlError> {
+        self.class.and_then(operator_class::of_id).map_or(Ok(()), |class| class.check(ty))
     }
 
     fn expression(self) -> Option<usize> {
@@ -228,6 +242,11 @@ impl Index {
         let mut bound = Bound::default();
         for text in &self.expressions {
             let (expr, ty, reads_zone) = bound_key(table, &parse::expression(text)?)?;
+            let number = bound.expressions.len();
+            let mut parts = self.columns.iter();
+            if let Some(part) = parts.find(|part| part.expression() == Some(number)) {
+                part.check_class(ty)?;
+            }
             bound.reads_zone |= reads_zone;
             bound.expressions.push((expr, ty));
         }
@@ -254,9 +273,15 @@ impl Index {
     }
 
     /// Fails with 42704 if a column's values have no order.
+    /// Fails with 42804 if an operator class has none of their type.
     pub(crate) fn check_keys(&self, table: &Table) -> Result<(), SqlError> {
         let columns = self.columns.iter().filter(|part| part.expression().is_none());
-        columns.map(|part| table.columns[part.column as usize].ty).try_for_each(check_key)
+        columns.map(|part| (part, table.columns[part.column as usize].ty)).try_for_each(
+            |(part, ty)| {
+                check_key(ty)?;
+                part.check_class(ty)
+            },
+        )
     }
 
     /// Returns the condition for the rows that it has entries of, over a row of the table.
@@ -522,7 +547,11 @@ fn is_mutable(expr: &Expr, of: Stored, table: &Table) -> bool {
     let mut is_mutable = false;
     expr.walk(&mut |part| match part {
         Expr::Call(function, args) => {
-            let is_allowed = of == Stored::Check && function.is_of_zone;
+            let is_allowed = match of {
+                Stored::Check => function.is_of_zone || function.was_immutable,
+                Stored::Generated => function.was_immutable,
+                Stored::Expression | Stored::Predicate => false,
+            };
             is_mutable |= may_change(function, args, table) && !is_allowed;
         }
         Expr::Cast(inner, to, how) => {

@@ -266,6 +266,23 @@ impl Binder {
         Ok(Typed::of(number, Type::Int4))
     }
 
+    /// Returns the elements of `ARRAY[…]`, if there are any, and the type that a cast around it
+    /// gives them, as PostgreSQL writes IN.
+    fn listed<'e>(&self, array: &'e ast::Expr) -> Option<(&'e [ast::Expr], Option<Type>)> {
+        let (parts, wanted) = match array {
+            ast::Expr::Nested(inner) => return self.listed(inner),
+            ast::Expr::Cast { expr, data_type, .. } => {
+                let parts = elements(expr)?;
+                let (ty, None) = names::declared_type(data_type, &self.types).ok()? else {
+                    return None;
+                };
+                (parts, Some(ty.element()?))
+            }
+            array => (elements(array)?, None),
+        };
+        (!parts.is_empty()).then_some((parts, wanted))
+    }
+
     /// Binds `left op ANY (array)` or `ALL (array)`.
     pub(super) fn any_of_array(
         &mut self,
@@ -276,9 +293,12 @@ impl Binder {
     ) -> Result<Typed, SqlError> {
         let left = self.bind(left)?;
         let boolean = |expr| Ok(Typed::of(expr, Type::Bool));
-        if let Some(parts) = elements(array).filter(|parts| !parts.is_empty()) {
+        if let Some((parts, wanted)) = self.listed(array) {
             let bound = parts.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?;
-            let common = self.meet_all("ARRAY", &bound)?.unwrap_or(Type::Text);
+            let common = match wanted {
+                Some(wanted) => wanted,
+                None => self.meet_all("ARRAY", &bound)?.unwrap_or(Type::Text),
+            };
             let nested = bound.iter().any(|part| part.ty.is_some_and(|ty| ty.element().is_some()));
             // The same as a list, if all elements have one type.
             let listed = matches!((op, quantifier), (Compare::Eq, Quantifier::Any))
@@ -287,7 +307,8 @@ impl Binder {
                 let mut side = left.clone();
                 let mut items = Vec::with_capacity(bound.len());
                 for part in bound {
-                    let part = Typed::of(self.coerce(part, common, false)?, common);
+                    let part = self.coerce(part, common, wanted.is_some())?;
+                    let part = Typed::of(part, common);
                     let (needle, item) = self.meet_sides(left.clone(), part, "=")?;
                     side = Typed { expr: needle, ..left.clone() };
                     items.push(item);

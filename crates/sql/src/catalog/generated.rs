@@ -52,6 +52,16 @@ impl Generated {
         if is_mutable { Err(index::not_immutable()) } else { Ok(Generated { column, value }) }
     }
 
+    /// Fails with 42P17 if the value is computed by a function that only columns of earlier
+    /// releases may call.
+    pub(crate) fn check_new(&self) -> Result<(), SqlError> {
+        let mut is_mutable = false;
+        self.value.walk(&mut |part| {
+            is_mutable |= matches!(part, Expr::Call(function, _) if function.was_immutable);
+        });
+        if is_mutable { Err(index::not_immutable()) } else { Ok(()) }
+    }
+
     /// True if the value is computed from one of some columns.
     pub(crate) fn names_any(&self, columns: &[usize]) -> bool {
         let mut names = false;

@@ -26,31 +26,6 @@ use sqlparser::ast::{
     UniqueConstraint, ViewColumnDef,
 };
 
-/// Operator classes whose order equals the order of Meridian's keys.
-const KEY_ORDERS: [&str; 21] = [
-    "bool_ops",
-    "bpchar_ops",
-    "bpchar_pattern_ops",
-    "bytea_ops",
-    "cidr_ops",
-    "date_ops",
-    "enum_ops",
-    "float8_ops",
-    "inet_ops",
-    "int2_ops",
-    "int4_ops",
-    "int8_ops",
-    "jsonb_ops",
-    "numeric_ops",
-    "text_ops",
-    "text_pattern_ops",
-    "time_ops",
-    "timestamp_ops",
-    "timestamptz_ops",
-    "uuid_ops",
-    "varchar_pattern_ops",
-];
-
 /// Fails with 0A000 for the first clause that is present.
 pub(crate) fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
     match clauses.iter().find(|(is_there, _)| *is_there) {
@@ -385,15 +360,9 @@ fn method(method: &IndexType) -> Result<(), SqlError> {
 }
 
 fn key_column(column: &IndexColumn) -> Result<(), SqlError> {
-    let IndexColumn { column: OrderByExpr { expr: _, options: _, with_fill }, operator_class } =
+    let IndexColumn { column: OrderByExpr { expr: _, options: _, with_fill }, operator_class: _ } =
         column;
-    refuse(&[(with_fill.is_some(), "WITH FILL")])?;
-    let Some(class) = operator_class else { return Ok(()) };
-    let known = class.0.last().and_then(|part| part.as_ident()).map(names::fold);
-    match known {
-        Some(name) if KEY_ORDERS.contains(&name.as_str()) => Ok(()),
-        _ => Err(SqlError::unsupported(format!("the operator class {class}"))),
-    }
+    refuse(&[(with_fill.is_some(), "WITH FILL")])
 }
 
 /// Rejects a collation other than the order of bytes: those of languages with 0A000, others with

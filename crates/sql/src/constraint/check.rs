@@ -66,10 +66,10 @@ impl Check {
         columns
     }
 
-    /// Returns the definition, as `pg_get_constraintdef` does.
-    pub(crate) fn definition(&self) -> String {
+    /// Returns the definition, as `pg_get_constraintdef` does, with the condition as it is shown.
+    pub(crate) fn definition(&self, condition: &str) -> String {
         let not_valid = if self.is_validated { "" } else { " NOT VALID" };
-        format!("CHECK (({})){not_valid}", self.text)
+        format!("CHECK ({condition}){not_valid}")
     }
 
     /// True unless the condition is false for a row, in the session's zone.

@@ -36,7 +36,7 @@ pub(super) fn check(
     expressions(def).try_for_each(|expr| {
         let mut expr = expr.clone();
         refer_to_types(&mut expr, types);
-        Generated::bind(&columns, column, &expr).map(|_| ())
+        Generated::bind(&columns, column, &expr)?.check_new()
     })
 }
 

@@ -15,6 +15,7 @@ use crate::error::{SqlError, state};
 use crate::index::{Entry, Index, IndexPart};
 use crate::kv;
 use crate::names::{self, Qualified};
+use crate::operator_class;
 use crate::write;
 use meridian_txn::{Lock, Transaction};
 use sqlparser::ast;
@@ -148,7 +149,9 @@ pub(super) fn index_of(
         let options = column.column.options;
         let descending = options.asc == Some(false);
         let nulls_reversed = options.nulls_first.is_some_and(|first| first != descending);
-        index.columns.push(IndexPart { column: number, descending, nulls_reversed });
+        let class = column.operator_class.as_ref().map(operator_class::named).transpose()?;
+        let class = class.map(|class| class.oid);
+        index.columns.push(IndexPart { column: number, descending, nulls_reversed, class });
     }
     Ok(index)
 }

@@ -85,6 +85,11 @@ pub(super) async fn create(
     let name = name.name;
     stored::refuse_zone(cx, new.reads_zone)?;
     let columns = columns(create, &new.query.columns)?;
+    let keeps_names = columns.iter().zip(&*new.query.columns).all(|(it, of)| it.name == of.name);
+    let text = match keeps_names {
+        true => text,
+        false => materialized::renamed(&text, columns.iter().map(|column| column.name.clone())),
+    };
     let reads = new.reads;
     if let Some(old) = &old {
         check_replaced(old, &columns)?;

@@ -118,11 +118,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("getdatabaseencoding", &[], A_NAME, |_, _| Ok(Datum::text("UTF8"))).stable(),
     Function::new("pg_client_encoding", &[], A_NAME, |_, _| Ok(Datum::text("UTF8"))).stable(),
     Function::new("pg_get_expr", &[TEXT, OID], A_TEXT, expression).stable(),
-    Function::new("pg_get_expr", &[TEXT, OID, BOOL], A_TEXT, expression).stable(),
+    reads("pg_get_expr", &[TEXT, OID, BOOL], A_TEXT, pretty_expression),
     Function::new("pg_get_userbyid", &[OID], A_NAME, user_by_id).stable(),
     Function::new("pg_is_in_recovery", &[], A_BOOL, |_, _| Ok(Datum::Bool(false))).stable(),
     reads("pg_my_temp_schema", &[], AN_OID, temporary_schema),
-    Function::new("txid_current", &[], AN_INT8, |_, _| Ok(Datum::Int8(0))).volatile(),
+    Function::new("txid_current", &[], AN_INT8, |_, _| Ok(Datum::Int8(0))).stable(),
     Function::new("pg_size_pretty", &[INT8], A_TEXT, size_pretty),
     Function::new("inet_server_addr", &[], A_TEXT, |_, _| Ok(Datum::Null)).stable(),
     Function::new("inet_server_port", &[], AN_INT4, |_, _| Ok(Datum::Null)).stable(),
@@ -347,19 +347,41 @@ fn some(text: Option<String>) -> Result<Datum, SqlError> {
 
 fn constraint_definition(
     args: &[Datum],
-    _: &Scope<'_>,
+    scope: &Scope<'_>,
     catalog: &Catalog,
 ) -> Result<Datum, SqlError> {
-    some(catalog.constraint_definition(whole_at(args, 0)?))
+    let is_pretty = args.get(1) == Some(&Datum::Bool(true));
+    some(catalog.constraint_definition(whole_at(args, 0)?, is_pretty, scope.session.zone()))
+}
+
+/// Returns an expression over the columns of a relation, which is stored as it is shown.
+fn pretty_expression(
+    args: &[Datum],
+    scope: &Scope<'_>,
+    catalog: &Catalog,
+) -> Result<Datum, SqlError> {
+    let (text, relation) = (text_at(args, 0)?, whole_at(args, 1)?);
+    Ok(match args.get(2) {
+        Some(Datum::Bool(true)) => {
+            Datum::text(catalog.pretty_expression(text, relation, scope.session.zone()))
+        }
+        _ => args[0].clone(),
+    })
 }
 
 fn serial_sequence(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
     some(catalog.serial_sequence(text_at(args, 0)?, text_at(args, 1)?)?)
 }
 
-fn index_definition(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {
+fn index_definition(
+    args: &[Datum],
+    scope: &Scope<'_>,
+    catalog: &Catalog,
+) -> Result<Datum, SqlError> {
     let column = if args.len() > 1 { whole_at(args, 1)? } else { 0 };
-    some(catalog.index_definition(whole_at(args, 0)?, column))
+    let is_pretty = args.get(2) == Some(&Datum::Bool(true));
+    let zone = scope.session.zone();
+    some(catalog.index_definition(whole_at(args, 0)?, column, is_pretty, zone))
 }
 
 fn view_definition(args: &[Datum], _: &Scope<'_>, catalog: &Catalog) -> Result<Datum, SqlError> {

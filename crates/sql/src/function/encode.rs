@@ -18,8 +18,8 @@ const A_BYTEA: Out = Out::Of(Type::Bytea);
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("encode", &[BYTEA, TEXT], A_TEXT, encode),
     Function::new("decode", &[TEXT, TEXT], A_BYTEA, decode),
-    Function::new("convert_from", &[BYTEA, TEXT], A_TEXT, convert_from),
-    Function::new("convert_to", &[TEXT, TEXT], A_BYTEA, convert_to),
+    Function::new("convert_from", &[BYTEA, TEXT], A_TEXT, convert_from).no_longer_immutable(),
+    Function::new("convert_to", &[TEXT, TEXT], A_BYTEA, convert_to).no_longer_immutable(),
     Function::new("get_byte", &[BYTEA, INT4], AN_INT4, get_byte),
     Function::new("overlay", &[TEXT, TEXT, INT4], A_TEXT, overlay),
     Function::new("overlay", &[TEXT, TEXT, INT4, INT4], A_TEXT, overlay),

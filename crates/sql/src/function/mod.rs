@@ -97,6 +97,8 @@ pub(crate) struct Function {
     pub(crate) volatility: Volatility,
     /// True if it is stable since its value depends on the session's zone, and on nothing else.
     pub(crate) is_of_zone: bool,
+    /// True if earlier releases took it for immutable: generated columns may be computed by it.
+    pub(crate) was_immutable: bool,
     /// True if it compares values of the common type.
     compares: bool,
     /// The names and types of the columns of its rows, if they have names of their own.
@@ -155,6 +157,7 @@ impl Function {
             strict: true,
             volatility: Volatility::Immutable,
             is_of_zone: false,
+            was_immutable: false,
             compares: false,
             columns: &[],
             kernel: Kernel::Value(kernel),
@@ -214,6 +217,11 @@ impl Function {
     /// Its value depends on the session's zone.
     const fn of_zone(self) -> Function {
         Function { volatility: Volatility::Stable, is_of_zone: true, ..self }
+    }
+
+    /// It is stable, and was taken for immutable by earlier releases.
+    const fn no_longer_immutable(self) -> Function {
+        Function { volatility: Volatility::Stable, was_immutable: true, ..self }
     }
 
     const fn volatile(self) -> Function {

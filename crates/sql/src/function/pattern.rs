@@ -7,6 +7,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Expr, Scope};
 use crate::interrupt;
+use crate::limits;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -16,6 +17,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("!~", &[TEXT, TEXT], A_BOOL, differs),
     Function::new("!~*", &[TEXT, TEXT], A_BOOL, differs_any_case),
     Function::new("similar to", &[TEXT, TEXT], A_BOOL, similar),
+    Function::new("similar_to_escape", &[TEXT], A_TEXT, |args, _| {
+        Ok(Datum::text(regex_of_similar(text_at(args, 0)?)))
+    }),
+    Function::new("like_escape", &[TEXT, TEXT], A_TEXT, like_escape),
     Function::new("regexp_replace", &[TEXT, TEXT, TEXT], A_TEXT, regexp_replace),
     Function::new("regexp_replace", &[TEXT, TEXT, TEXT, TEXT], A_TEXT, regexp_replace),
 ];
@@ -65,6 +70,35 @@ fn differs(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
 
 fn differs_any_case(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::Bool(!is_match(args, true)?))
+}
+
+/// Returns a pattern of LIKE in which a backslash escapes what another character did.
+fn like_escape(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+    let (pattern, escape) = (text_at(args, 0)?, text_at(args, 1)?);
+    let mut given = escape.chars();
+    let escape = given.next();
+    if given.next().is_some() {
+        return Err(SqlError::new("22025", "invalid escape string")
+            .hint("Escape string must be empty or one character."));
+    }
+    if escape == Some('\\') {
+        return Ok(args[0].clone());
+    }
+    limits::check_value(pattern.len().saturating_mul(2))?;
+    let (mut out, mut is_escaped) = (String::with_capacity(pattern.len()), false);
+    for c in pattern.chars() {
+        if Some(c) == escape && !is_escaped {
+            out.push('\\');
+            is_escaped = true;
+            continue;
+        }
+        if c == '\\' && !is_escaped {
+            out.push('\\');
+        }
+        out.push(c);
+        is_escaped = false;
+    }
+    Ok(Datum::text(out))
 }
 
 fn similar(args: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {

@@ -13,13 +13,15 @@ const ARRAY: Param = Param::Array;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::set("_pg_expandarray", &[ARRAY], AN_INT4, expanded)
         .columns(&[("x", Type::Int4), ("n", Type::Int4)]),
-    Function::set("pg_get_keywords", &[], A_TEXT, |_, _| Ok(Box::new(keywords()))).columns(&[
-        ("word", Type::Text),
-        ("catcode", Type::Text),
-        ("barelabel", Type::Bool),
-        ("catdesc", Type::Text),
-        ("baredesc", Type::Text),
-    ]),
+    Function::set("pg_get_keywords", &[], A_TEXT, |_, _| Ok(Box::new(keywords())))
+        .columns(&[
+            ("word", Type::Text),
+            ("catcode", Type::Text),
+            ("barelabel", Type::Bool),
+            ("catdesc", Type::Text),
+            ("baredesc", Type::Text),
+        ])
+        .stable(),
     // No table has partitions.
     Function::set("pg_partition_ancestors", &[INT4], A_CLASS, none),
     Function::set("pg_partition_tree", &[INT4], A_CLASS, none).columns(&[

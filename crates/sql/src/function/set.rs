@@ -13,6 +13,7 @@ use crate::types::Type;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::set("pg_options_to_table", &[Param::Of(Type::Text.array())], A_TEXT, options)
+        .stable()
         .columns(&[("option_name", Type::Text), ("option_value", Type::Text)]),
     Function::set("generate_series", &[INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),
     Function::set("generate_series", &[INT4, INT4, INT4], AN_INT4, |a, _| integers(a, Type::Int4)),

@@ -2,12 +2,12 @@
 
 use super::collations::collation_of_column;
 use super::dependencies::{default_id, row_type_id};
-use super::describe::{default_of, index_definition};
-use super::operator_classes::{BTREE, HEAP, class_of};
+use super::operator_classes::{BTREE, HEAP};
 use super::types::storage;
 use super::{DATABASE_OWNER, DATABASES, OWNER, PUBLIC, Rows, SystemContext, Writer};
 use super::{collations, domains, input_functions, operator_classes, roles, setting_tables, types};
 use crate::catalog::{ColumnDef, Identity, Table, UserType};
+use crate::deparse::Style;
 use crate::index::{Index, IndexPart};
 use crate::temporary::is_temporary;
 use crate::types::Type;
@@ -45,8 +45,10 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
 fn attrdef(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for table in &context.catalog.tables {
         for (at, column) in table.columns.iter().enumerate() {
-            let default = default_of(context.catalog, column);
-            if let Some(default) = default.or_else(|| context.catalog.shown_generated(column)) {
+            let (catalog, zone) = (context.catalog, context.facts.zone());
+            let default = catalog.shown_column_default(column, zone);
+            let generated = || catalog.shown_generated(table, column, zone);
+            if let Some(default) = default.or_else(generated) {
                 out.row(&[
                     ("oid", default_id(table.id, at).into()),
                     ("adrelid", table.id.into()),
@@ -300,7 +302,7 @@ fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("confmatchtype", " ".into()),
                 ("conislocal", true.into()),
                 ("conkey", format!("{{{columns}}}").into()),
-                ("conbin", context.catalog.shown_text(&check.text).into()),
+                ("conbin", context.catalog.shown_check(check, table, context.facts.zone()).into()),
             ]);
         }
     }
@@ -345,6 +347,11 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                     .collect::<Vec<_>>()
                     .join(" ")
             };
+            let class_of = |at: usize| {
+                let part: IndexPart = index.columns[at];
+                let class = part.operator_class(index.type_of(table, part));
+                class.map_or(0, |class| class.oid as i32)
+            };
             let mut row = vec![
                 ("indexrelid", index.id.into()),
                 ("indrelid", table.id.into()),
@@ -359,15 +366,15 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("indislive", true.into()),
                 ("indkey", numbers(index, " ").into()),
                 ("indcollation", list(&|_| 0).into()),
-                ("indclass", list(&|at| class_of(index.type_of(table, index.columns[at]))).into()),
+                ("indclass", list(&class_of).into()),
                 ("indoption", list(&|at| option_of(index.columns[at])).into()),
             ];
-            if !index.expressions.is_empty() {
-                let texts = index.expressions.join(", ");
-                row.push(("indexprs", context.catalog.shown_text(&texts).into()));
+            let (catalog, style) = (context.catalog, (Style::Plain, context.facts.zone()));
+            if let Some(texts) = catalog.shown_keys(table, index, style) {
+                row.push(("indexprs", texts.into()));
             }
-            if let Some(predicate) = &index.predicate {
-                row.push(("indpred", context.catalog.shown_text(predicate).into()));
+            if let Some(predicate) = catalog.shown_predicate(table, index, style) {
+                row.push(("indpred", predicate.into()));
             }
             out.row(&row);
         }
@@ -375,13 +382,14 @@ fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn indexes(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let style = (Style::Plain, context.facts.zone());
     for table in &context.catalog.tables {
         for index in table.keys() {
             out.row(&[
                 ("schemaname", context.catalog.schema_name(table.schema).into()),
                 ("tablename", table.name.as_str().into()),
                 ("indexname", index.name.as_str().into()),
-                ("indexdef", index_definition(context.catalog, table, index).into()),
+                ("indexdef", context.catalog.definition_of(table, index, style).into()),
             ]);
         }
     }

@@ -3,14 +3,14 @@
 
 use super::dependencies::row_type_id;
 use super::{DATABASES, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, domains, functions, type_written};
-use crate::catalog::{ColumnDef, Comments, Part, SearchPath, Table, UserType};
+use crate::catalog::{Comments, Part, SearchPath, Table, UserType};
 use crate::composite::{ROW_ARRAY, ROW_TYPE, table_of_row_type};
 use crate::constraint::ForeignKey;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
-use crate::index::{Index, IndexPart};
+use crate::index::Index;
 use crate::names::{self, NamedTypes, Qualified};
-use crate::sequence::{self, Sequence};
+use crate::sequence::Sequence;
 use crate::temporary;
 use crate::types::Type;
 use crate::user_function::UserFunction;
@@ -163,7 +163,7 @@ impl Catalog {
     }
 
     /// Returns a name as SQL writes it: with its schema unless it is found without.
-    fn shown(&self, schema: u32, name: &str, is_found: bool) -> String {
+    pub(super) fn shown(&self, schema: u32, name: &str, is_found: bool) -> String {
         match is_found {
             true => quoted(name),
             false => format!("{}.{}", quoted(self.schema_name(schema)), quoted(name)),
@@ -207,11 +207,6 @@ impl Catalog {
     /// Returns a stored text with the names of the types and relations in it.
     pub(crate) fn shown_text(&self, text: &str) -> String {
         names::dereference(text, |id| self.shown_object(id))
-    }
-
-    /// Returns the expression of a generated column.
-    pub(super) fn shown_generated(&self, column: &ColumnDef) -> Option<String> {
-        column.generated.as_deref().map(|text| self.shown_text(text))
     }
 
     /// Returns the name of a type, a relation or a function as SQL writes it: of a row type, that
@@ -322,7 +317,7 @@ impl Catalog {
     }
 
     /// Returns the names by which SQL finds the types of the database.
-    fn type_names(&self) -> NamedTypes {
+    pub(super) fn type_names(&self) -> NamedTypes {
         let mut names = Vec::with_capacity(self.types.len());
         for ty in &self.types {
             let (schema, name) = (ty.schema(), ty.name());
@@ -463,35 +458,6 @@ impl Catalog {
         }))
     }
 
-    /// Returns the definition of a constraint, by its id.
-    pub(crate) fn constraint_definition(&self, id: i64) -> Option<String> {
-        let of_tables = self.tables.iter();
-        let mut foreign =
-            of_tables.flat_map(|table| table.foreign.iter().map(move |foreign| (table, foreign)));
-        if let Some((table, foreign)) = foreign.find(|(_, it)| i64::from(it.id) == id) {
-            let parent = self.table(foreign.parent.into())?;
-            let parent_name = self.shown_relation(parent.schema, &parent.name);
-            return Some(foreign.definition(table, parent, &parent_name));
-        }
-        let of_domains = self.domains().flat_map(|domain| &domain.descriptor().checks);
-        let checks = self.tables.iter().flat_map(|table| &table.checks).chain(of_domains);
-        if let Some(check) = checks.into_iter().find(|check| i64::from(check.id) == id) {
-            return Some(self.shown_text(&check.definition()));
-        }
-        let (table, index) = self.index(id)?;
-        let kind = match table.is_primary(index) {
-            true => "PRIMARY KEY",
-            false if index.nulls_not_distinct => "UNIQUE NULLS NOT DISTINCT",
-            false => "UNIQUE",
-        };
-        let deferrable = match index.deferrable {
-            Some(true) => " DEFERRABLE INITIALLY DEFERRED",
-            Some(false) => " DEFERRABLE",
-            None => "",
-        };
-        Some(format!("{kind} ({}){deferrable}", parts(table, index, false)))
-    }
-
     /// True if a relation is found by its name alone.
     pub(crate) fn is_visible(&self, id: i64) -> bool {
         let system = super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id);
@@ -502,101 +468,6 @@ impl Catalog {
             })
         };
         system.map_or_else(mine, |(schema, _)| *schema == "pg_catalog")
-    }
-
-    /// Returns the definition of an index, or the column of its part, counted from 1.
-    pub(crate) fn index_definition(&self, id: i64, column: i64) -> Option<String> {
-        let (table, index) = self.index(id)?;
-        if column > 0 {
-            let part = index.columns.get(usize::try_from(column - 1).ok()?)?;
-            return Some(self.shown_text(&part_of(table, index, *part)));
-        }
-        Some(index_definition(self, table, index))
-    }
-}
-
-/// Returns the `CREATE INDEX …` of an index.
-pub(super) fn index_definition(catalog: &Catalog, table: &Table, index: &Index) -> String {
-    let unique = if index.is_declared_unique() { "UNIQUE " } else { "" };
-    let parts = parts(table, index, true);
-    let mut out = format!(
-        "CREATE {unique}INDEX {} ON {} USING btree ({parts})",
-        quoted(&index.name),
-        catalog.shown(table.schema, &table.name, false)
-    );
-    if !index.included.is_empty() {
-        let name = |column: &u32| quoted(&table.columns[*column as usize].name);
-        let names: Vec<String> = index.included.iter().map(name).collect();
-        out += &format!(" INCLUDE ({})", names.join(", "));
-    }
-    if index.nulls_not_distinct {
-        out += " NULLS NOT DISTINCT";
-    }
-    if let Some(predicate) = &index.predicate {
-        out += &format!(" WHERE ({predicate})");
-    }
-    catalog.shown_text(&out)
-}
-
-/// Shows a column of an index, or an expression: in parentheses, unless it is a call.
-fn part_of(table: &Table, index: &Index, part: IndexPart) -> String {
-    let text = index.text_of(table, part);
-    match (part.column(), index.call_of(table, part)) {
-        (Some(_), _) => quoted(text),
-        (None, Some(_)) => text.to_owned(),
-        (None, None) => format!("({text})"),
-    }
-}
-
-fn parts(table: &Table, index: &Index, ordered: bool) -> String {
-    let part = |part: &IndexPart| {
-        let name = part_of(table, index, *part);
-        match (part.descending, part.nulls_reversed) {
-            _ if !ordered => name,
-            (false, false) => name,
-            (true, false) => format!("{name} DESC"),
-            (false, true) => format!("{name} NULLS FIRST"),
-            (true, true) => format!("{name} DESC NULLS LAST"),
-        }
-    };
-    index.columns.iter().map(part).collect::<Vec<_>>().join(", ")
-}
-
-/// True if an expression is a string.
-pub(super) fn is_literal(expr: &str) -> bool {
-    let inside = expr.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
-    inside.is_some_and(|text| !text.replace("''", "").contains('\''))
-}
-
-/// Returns a column's DEFAULT as PostgreSQL shows it: a string has its type appended, and a
-/// sequence is named. An identity column has none.
-pub(super) fn default_of(catalog: &Catalog, column: &ColumnDef) -> Option<String> {
-    let default = column.default.as_deref().filter(|_| column.identity.is_none())?.trim();
-    if default.contains("::REGCLASS") {
-        let mut shown = default.to_owned();
-        for sequence in &catalog.sequences {
-            let name = catalog.shown_relation(sequence.schema, &sequence.name);
-            let name = format!("'{}'::regclass", name.replace('\'', "''"));
-            shown = shown.replace(&sequence::reference(sequence.id), &name);
-        }
-        return Some(catalog.shown_text(&shown));
-    }
-    let literal = is_literal(default);
-    let shown = catalog.shown_text(default);
-    let ty = || match column.ty.user_type() {
-        Some(ty) if column.ty.element().is_none() => catalog.shown_type(ty),
-        Some(ty) => catalog.shown_type(ty) + "[]",
-        None => column.ty.base_name().to_owned(),
-    };
-    Some(if literal { format!("{shown}::{}", ty()) } else { shown })
-}
-
-impl Type {
-    fn base_name(self) -> &'static str {
-        match self {
-            Type::Char(_) => "bpchar",
-            other => other.name(),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rows about domains.
 
 use super::collations::DEFAULT_COLLATION;
-use super::describe::{Description, default_of};
+use super::describe::Description;
 use super::information_schema::Measures;
 use super::types::storage;
 use super::{OWNER, PG_CATALOG, Rows, SystemContext, Writer, input_functions, type_name};
@@ -64,7 +64,8 @@ pub(super) fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             true => Some(input_functions::ARRAY),
             false => input_functions::of_type(oid),
         };
-        let default = default_of(context.catalog, &column_of(domain));
+        let default =
+            context.catalog.shown_column_default(&column_of(domain), context.facts.zone());
         let collation = if base.is_text() { DEFAULT_COLLATION } else { 0 };
         let mut row = vec![
             ("oid", of.id.into()),
@@ -115,6 +116,7 @@ pub(super) fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 
 /// The rows of `pg_constraint`.
 pub(super) fn constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let zone = context.facts.zone();
     for domain in context.catalog.domains() {
         for check in &domain.descriptor().checks {
             out.row(&[
@@ -128,7 +130,7 @@ pub(super) fn constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("confdeltype", " ".into()),
                 ("confmatchtype", " ".into()),
                 ("conislocal", true.into()),
-                ("conbin", context.catalog.shown_text(&check.text).into()),
+                ("conbin", context.catalog.shown_domain_check(check, domain, zone).into()),
             ]);
         }
     }
@@ -151,7 +153,13 @@ fn domains(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             ("domain_schema", context.catalog.schema_name(of.schema).into()),
             ("domain_name", of.name.as_str().into()),
             ("data_type", data_type.into()),
-            ("domain_default", default_of(context.catalog, &column_of(domain)).into()),
+            (
+                "domain_default",
+                context
+                    .catalog
+                    .shown_column_default(&column_of(domain), context.facts.zone())
+                    .into(),
+            ),
             ("udt_catalog", database.into()),
             ("udt_schema", context.catalog.schema_name(udt_schema).into()),
             ("udt_name", udt_name.into()),

@@ -67,6 +67,9 @@ const SYNTAX: [&str; 21] = [
     "regclass",
 ];
 
+/// The aggregates whose values depend on the settings of the session.
+const STABLE_AGGREGATES: [&str; 3] = ["json_agg", "jsonb_agg", "json_object_agg"];
+
 /// The kind of a function, as `prokind` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -214,7 +217,11 @@ fn collect() -> Vec<Procedure> {
             aggregate::Work::Hypothetical(_) => ('h', 1),
         };
         let form = Procedure::of(function.name, function, Kind::Aggregate(kind, direct));
-        Procedure { is_strict: false, ..form }
+        let volatility = match STABLE_AGGREGATES.contains(&function.name) {
+            true => Volatility::Stable,
+            false => Volatility::Immutable,
+        };
+        Procedure { is_strict: false, volatility, ..form }
     });
     let windows = window::all().map(|function| {
         let form = Procedure::of(function.name, function, Kind::Window);

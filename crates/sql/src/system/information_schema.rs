@@ -1,7 +1,6 @@
 //! The rows of `information_schema`.
 
 use super::PG_CATALOG;
-use super::describe::default_of;
 use super::{Rows, SystemContext, Value, Writer, type_name};
 use crate::catalog::{Identity, Table, UserType};
 use crate::constraint::Check;
@@ -90,7 +89,7 @@ fn fields_of(ty: Type) -> Option<String> {
 }
 
 fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    let database = context.facts.database.as_str();
+    let (database, zone) = (context.facts.database.as_str(), context.facts.zone());
     let views: Vec<Arc<Table>> =
         context.catalog.views.iter().map(|view| Arc::new(view.as_table())).collect();
     let schema_of = |table: &Table| context.catalog.schema_name(table.schema);
@@ -108,6 +107,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ty => ty.name(),
             };
             let is_generated = column.generated.is_some();
+            let generated = context.catalog.shown_generated(table, column, zone);
             let own = over.map(UserType::Domain).or(column.ty.user_type());
             let udt_schema = own.map_or(PG_CATALOG, UserType::schema);
             let udt_name =
@@ -127,7 +127,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("table_name", table.name.as_str().into()),
                 ("column_name", column.name.as_str().into()),
                 ("ordinal_position", (at as i32 + 1).into()),
-                ("column_default", default_of(context.catalog, column).into()),
+                ("column_default", context.catalog.shown_column_default(column, zone).into()),
                 ("is_nullable", (!rejects_null).into()),
                 ("data_type", data_type.into()),
                 ("interval_type", fields_of(column.ty).into()),
@@ -144,7 +144,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
                 ("identity_minimum", number(&|it| it.min).into()),
                 ("identity_cycle", identity.is_some_and(|it| it.cycle).into()),
                 ("is_generated", if is_generated { "ALWAYS" } else { "NEVER" }.into()),
-                ("generation_expression", context.catalog.shown_generated(column).into()),
+                ("generation_expression", generated.into()),
                 ("is_updatable", is_updatable.into()),
             ];
             if over.is_none() {
@@ -424,20 +424,25 @@ fn view_table_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn check_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    let mut one = |schema: u32, check: &Check| {
+    let (catalog, zone) = (context.catalog, context.facts.zone());
+    let mut one = |schema: u32, check: &Check, condition: String| {
         out.row(&[
             ("constraint_catalog", context.facts.database.as_str().into()),
             ("constraint_schema", context.catalog.schema_name(schema).into()),
             ("constraint_name", check.name.as_str().into()),
-            ("check_clause", context.catalog.shown_text(&format!("({})", check.text)).into()),
+            ("check_clause", check.definition(&condition).split_off("CHECK ".len()).into()),
         ]);
     };
     for table in &context.catalog.tables {
-        table.checks.iter().for_each(|check| one(table.schema, check));
+        for check in &table.checks {
+            one(table.schema, check, catalog.shown_check(check, table, zone));
+        }
     }
     for domain in context.catalog.domains() {
         let of = domain.descriptor();
-        of.checks.iter().for_each(|check| one(of.schema, check));
+        for check in &of.checks {
+            one(of.schema, check, catalog.shown_domain_check(check, domain, zone));
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod activity;
 mod catalog_tables;
 mod clock;
 mod collations;
+mod definitions;
 mod dependencies;
 mod describe;
 mod domains;

@@ -1,7 +1,8 @@
 //! The functions of the database: their rows in the catalogs, and the functions of PostgreSQL that
 //! describe them. Those that every database has are in `functions`.
 
-use super::describe::{is_literal, quoted};
+use super::definitions::is_literal;
+use super::describe::quoted;
 use super::{Catalog, OWNER, PG_CATALOG, Rows, SystemContext, Value, Writer, type_name};
 use crate::catalog::UserType;
 use crate::composite::Composite;

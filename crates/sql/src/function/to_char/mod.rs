@@ -28,7 +28,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         zone.instant(local).map(Datum::TimestampTz).ok_or_else(timestamp_overflow)
     })
     .of_zone(),
-    Function::new("to_date", &[TEXT, TEXT], A_DATE, to_date),
+    Function::new("to_date", &[TEXT, TEXT], A_DATE, to_date).no_longer_immutable(),
 ];
 
 fn to_char(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
