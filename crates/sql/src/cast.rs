@@ -4,6 +4,7 @@ use crate::bits::Bits;
 use crate::datetime::{self, Local, ZonedTime};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::hstore::{Hstore, Values};
 use crate::interval::Interval;
 use crate::limits;
 use crate::memory;
@@ -127,6 +128,8 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
         || from.is_text()
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
         || from == Type::Jsonb && (to.is_number() || to == Type::Bool)
+        || from == Type::Hstore && matches!(to, Type::Json | Type::Jsonb)
+        || to == Type::Hstore && from.element() == Some(Type::Text)
 }
 
 /// Converts a value. An implicit conversion or assignment rejects text that is too long; an
@@ -233,6 +236,15 @@ pub(crate) fn cast(
         (same @ Datum::Json(_), Type::Json)
         | (same @ Datum::Jsonb(_), Type::Jsonb)
         | (same @ Datum::JsonPath(_), Type::JsonPath) => same,
+        (same @ Datum::Hstore(_), Type::Hstore) => same,
+        (Datum::Hstore(value), Type::Json) => {
+            let mut text = String::new();
+            value.write_json(Values::Strict, &mut text);
+            limits::check_value(text.len())?;
+            Datum::Json(text.into())
+        }
+        (Datum::Hstore(value), Type::Jsonb) => Datum::Jsonb(value.to_jsonb(Values::Strict)?),
+        (Datum::Array(array), Type::Hstore) => Datum::Hstore(Hstore::of_array(&array)?),
         (Datum::Network(network), Type::Inet) => Datum::Network(network.as_inet()),
         (Datum::Network(network), Type::Cidr) => Datum::Network(network.network()),
         (Datum::Json(text), Type::Jsonb) => Datum::from_text(ty, &text)?,

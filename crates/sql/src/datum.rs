@@ -5,6 +5,7 @@ use crate::bits::Bits;
 use crate::datetime::ZonedTime;
 use crate::enumeration::EnumValue;
 use crate::error::SqlError;
+use crate::hstore::Hstore;
 use crate::interval::Interval;
 use crate::json::{Jsonb, Path};
 use crate::network::Network;
@@ -65,6 +66,8 @@ pub enum Datum {
     Jsonb(Jsonb),
     /// `jsonpath`
     JsonPath(Path),
+    /// `hstore`
+    Hstore(Hstore),
     /// An array.
     Array(Arc<Array>),
     /// `bit` or `bit varying`
@@ -100,6 +103,7 @@ impl PartialEq for Datum {
             (Json(a), Json(b)) => a == b,
             (Jsonb(a), Jsonb(b)) => a == b,
             (JsonPath(a), JsonPath(b)) => a == b,
+            (Hstore(a), Hstore(b)) => a == b,
             (Array(a), Array(b)) => a == b,
             (TimeTz(a), TimeTz(b)) => a == b,
             (Bits(a), Bits(b)) => a == b,
@@ -111,7 +115,7 @@ impl PartialEq for Datum {
                 Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float4(_) | Float8(_) | Numeric(_)
                 | Text(_) | Bytes(_) | Uuid(_) | Date(_) | Time(_) | TimeTz(_) | Timestamp(_)
                 | TimestampTz(_) | Interval(_) | Network(_) | Json(_) | Jsonb(_) | JsonPath(_)
-                | Array(_) | Bits(_) | Oid(_) | Object(..) | Enum(_) | Record(_),
+                | Array(_) | Bits(_) | Oid(_) | Object(..) | Enum(_) | Record(_) | Hstore(_),
                 _,
             ) => false,
         }
@@ -154,6 +158,7 @@ impl Datum {
             Datum::Json(_) => Type::Json,
             Datum::Jsonb(_) => Type::Jsonb,
             Datum::JsonPath(_) => Type::JsonPath,
+            Datum::Hstore(_) => Type::Hstore,
             Datum::Array(array) => array.element.array(),
             // Whether it varies in length is a matter of its column, as is an object's kind.
             Datum::Bits(_) => Type::Bit(None),
@@ -200,6 +205,7 @@ impl Datum {
             (Interval(a), Interval(b)) => a.order(*b),
             (Network(a), Network(b)) => a.order(*b),
             (Jsonb(a), Jsonb(b)) => a.order(b),
+            (Hstore(a), Hstore(b)) => a.order(b),
             (Array(a), Array(b)) => a.order(b),
             (Bits(a), Bits(b)) => a.order(b),
             (Enum(a), Enum(b)) => a.place().cmp(b.place()),

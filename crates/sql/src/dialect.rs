@@ -189,6 +189,11 @@ fn taken(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::value(Value::Null))
 }
 
+/// True for the name of an operator that consists of signs, and stands for no words.
+pub(crate) fn is_sign(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_punctuation())
+}
+
 /// The prefix of a lower bound behind BETWEEN SYMMETRIC.
 const SYMMETRIC: &str = "SYMMETRIC";
 
@@ -243,6 +248,12 @@ impl Bounded {
             Token::AtSign => (UnaryOperator::PGAbs, other),
             Token::PGSquareRoot => (UnaryOperator::PGSquareRoot, other),
             Token::PGCubeRoot => (UnaryOperator::PGCubeRoot, other),
+            Token::CustomBinaryOperator(ref name) if is_sign(name) => {
+                let prefix = Ident::new(name);
+                parser.next_token();
+                let operand = parser.parse_subexpr(other);
+                return Some(operand.map(|value| Expr::Prefixed { prefix, value: value.into() }));
+            }
             _ => return None,
         };
         parser.next_token();

@@ -50,7 +50,7 @@ static PAIR: LazyLock<Composite> = LazyLock::new(|| {
     })
 });
 
-static TYPES: LazyLock<[Type; 32]> = LazyLock::new(|| {
+static TYPES: LazyLock<[Type; 33]> = LazyLock::new(|| {
     [
         Type::Bool,
         Type::Int2,
@@ -70,6 +70,7 @@ static TYPES: LazyLock<[Type; 32]> = LazyLock::new(|| {
         Type::Int4.array(),
         Type::Text.array(),
         Type::Jsonb,
+        Type::Hstore,
         Type::Inet,
         Type::Cidr,
         Type::TimeTz,
@@ -139,6 +140,9 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
                 .prop_map(|text| Datum::from_text(Type::Jsonb, text).expect("JSON"))
                 .boxed()
         }
+        Type::Hstore => proptest::sample::select(vec!["", "a=>1", "a=>NULL", "a=>1, bb=>\"\""])
+            .prop_map(|text| Datum::from_text(Type::Hstore, text).expect("pairs"))
+            .boxed(),
         Type::Inet | Type::Cidr => {
             let address = prop_oneof![
                 prop_oneof![any::<u32>(), 0x0A00_0000u32..0x0A00_0004]

@@ -139,6 +139,7 @@ pub mod state {
     pub const CANCELED: &str = "57014";
     pub const IO: &str = "58030";
     pub const SNAPSHOT_TOO_OLD: &str = "72000";
+    pub const INTERNAL: &str = "XX000";
     pub const CORRUPTED: &str = "XX001";
 }
 

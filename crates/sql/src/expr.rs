@@ -487,7 +487,7 @@ impl Expr {
                 values.call(|values| function.call(values, scope))?
             }
             Expr::Subquery(_) => {
-                return Err(SqlError::new("XX000", "a subquery has no value by itself"));
+                return Err(SqlError::new(state::INTERNAL, "a subquery has no value by itself"));
             }
         })
     }

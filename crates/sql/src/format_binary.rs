@@ -5,6 +5,7 @@ use crate::bits::{self, Bits};
 use crate::datetime::{self, ZonedTime};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::hstore::Hstore;
 use crate::interval::Interval;
 use crate::network::Network;
 use crate::numeric::Numeric;
@@ -63,6 +64,7 @@ impl Datum {
                 out.push(JSON_VERSION);
                 out.extend(self.to_text(ty).unwrap_or_default().as_bytes());
             }
+            Datum::Hstore(value) => value.write_binary(out),
             Datum::Array(array) => write_array(array, ty, out),
             // The zone is given in seconds to the west.
             Datum::TimeTz(ZonedTime { micros, east_s }) => {
@@ -85,12 +87,6 @@ impl Datum {
         fn fixed<const N: usize>(ty: Type, bytes: &[u8]) -> Result<[u8; N], SqlError> {
             bytes.try_into().map_err(|_| incorrect(ty))
         }
-        let text = |bytes| {
-            let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
-            text.ok_or_else(|| {
-                SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\"")
-            })
-        };
         Ok(match ty {
             Type::Rounded(rounded) => Datum::from_binary(rounded.plain(), bytes)?,
             Type::Bool => Datum::Bool(fixed::<1>(ty, bytes)?[0] != 0),
@@ -131,6 +127,7 @@ impl Datum {
                 }
                 [] => return Err(incorrect(ty)),
             },
+            Type::Hstore => Datum::Hstore(Hstore::from_binary(bytes)?),
             Type::Enum(of) => Datum::Enum(of.labelled(text(bytes)?)?),
             Type::Bytea => Datum::Bytes(Bytes::copy_from_slice(bytes)),
             Type::Record => return Err(record::no_fields()),
@@ -276,4 +273,12 @@ fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
 
 fn incorrect(ty: Type) -> SqlError {
     SqlError::new(state::BAD_BINARY, format!("incorrect binary data format for type {}", ty.name()))
+}
+
+/// Returns bytes as a text. Fails with 22021 for what is none.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, SqlError> {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    text.ok_or_else(|| {
+        SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\"")
+    })
 }

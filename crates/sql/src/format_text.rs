@@ -5,6 +5,7 @@ use crate::bits::Bits;
 use crate::datetime::{self, Local, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::hstore::Hstore;
 use crate::interval::Interval;
 use crate::json::{self, Jsonb, Path};
 use crate::network::Network;
@@ -67,6 +68,7 @@ impl Datum {
             Datum::Json(text) => out.push_str(text),
             Datum::Jsonb(value) => json::write_text(value.root().events(), out),
             Datum::JsonPath(path) => _ = write!(out, "{path}"),
+            Datum::Hstore(value) => value.write_text(out),
             Datum::Array(array) if matches!(ty, Type::Int2Vector | Type::OidVector) => {
                 let values = array.values().iter().filter_map(Datum::as_i64);
                 let values: Vec<_> = values.map(|value| value.to_string()).collect();
@@ -156,6 +158,7 @@ impl Datum {
             }
             Type::Jsonb => Datum::Jsonb(Jsonb::from_text(text)?),
             Type::JsonPath => Datum::JsonPath(Path::from_text(text)?),
+            Type::Hstore => Datum::Hstore(Hstore::from_text(text)?),
             Type::Void => Datum::text(""),
             Type::Int2Vector | Type::OidVector => {
                 let element = ty.element().unwrap_or(ty);

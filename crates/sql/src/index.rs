@@ -519,7 +519,7 @@ fn may_change(function: &Function, args: &[Expr], table: &Table) -> bool {
             || ty.is_text()
             || matches!(ty, Type::Bool | Type::Uuid | Type::Bytea)
             || matches!(ty, Type::Json | Type::Jsonb | Type::JsonPath)
-            || matches!(ty, Type::Time | Type::TimeTz | Type::Inet | Type::Cidr)
+            || matches!(ty, Type::Time | Type::TimeTz | Type::Inet | Type::Cidr | Type::Hstore)
             || matches!(ty, Type::Oid | Type::ByteChar | Type::Bit(_) | Type::Varbit(_))
     };
     let varies = |(param, arg): (&Param, &Expr)| {

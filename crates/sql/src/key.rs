@@ -22,6 +22,7 @@
 //!   timetz    52 + 8 bytes of the microseconds in UTC, 4 of the seconds to the west
 //!   bit       54 + bytes, escaped and ended as those of a text, the number of bits in the last
 //!   row       56 + (01 and the field) for each field up to the last that is not NULL, 02
+//!   hstore    58 + bytes in the order of values, escaped and ended as those of a text
 //!   NULL      F0
 //! ```
 
@@ -57,6 +58,7 @@ const TIMETZ: u8 = 0x52;
 const TIMETZ_BYTES: usize = 12;
 const BITS: u8 = 0x54;
 const RECORD: u8 = 0x56;
+const HSTORE: u8 = 0x58;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -93,6 +95,10 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
         Datum::Jsonb(value) => {
             out.push(JSONB);
             write_escaped(&value.root().key(), out);
+        }
+        Datum::Hstore(value) => {
+            out.push(HSTORE);
+            write_escaped(&value.key(), out);
         }
         // No index has one, since it has no order; statistics tell texts from each other.
         Datum::Json(text) => {
@@ -192,7 +198,7 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// True if a key of this type determines the whole value. A number's scale, the sign of a zero,
-/// and an interval's parts are lost; arrays, rows and `jsonb` are stored a second time.
+/// and an interval's parts are lost; arrays, rows, `jsonb` and `hstore` are stored a second time.
 pub(crate) const fn is_exact(ty: Type) -> bool {
     let is_lossy = matches!(
         ty.plain(),
@@ -202,6 +208,7 @@ pub(crate) const fn is_exact(ty: Type) -> bool {
             | Type::Interval
             | Type::Array(_)
             | Type::Jsonb
+            | Type::Hstore
     );
     !is_lossy && !ty.is_row()
 }
@@ -275,7 +282,7 @@ impl<'a> Reader<'a> {
                 self.escaped(invert)?;
                 1
             }
-            TEXT | BYTES | JSONB | ENUM => {
+            TEXT | BYTES | JSONB | ENUM | HSTORE => {
                 self.escaped(invert)?;
                 0
             }

@@ -19,6 +19,7 @@
 //!   01 0E process         until when the sessions of a process hold advisory locks
 //!   01 0F time age number  a notification, see `notify`
 //!   01 20 schema name 00 types   id of a function, by its name and the types of its inputs
+//!   01 21 name            id of the extension of a name
 //!   01 F0 id              what a commit does with a temporary table; in memory only
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
@@ -115,6 +116,13 @@ pub(crate) fn functions_prefix(schema: u32, name: &str) -> Vec<u8> {
 /// The key of a function, with the names of its inputs' types.
 pub(crate) fn function_key(schema: u32, name: &str, types: &str) -> Key {
     to_key([&functions_prefix(schema, name), types.as_bytes()].concat())
+}
+
+/// The prefix of the names of extensions.
+pub(crate) const EXTENSIONS: [u8; 2] = [1, 0x21];
+
+pub(crate) fn extension_key(name: &str) -> Key {
+    to_key([&EXTENSIONS, name.as_bytes()].concat())
 }
 
 /// The prefix of advisory locks.

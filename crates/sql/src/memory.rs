@@ -145,6 +145,7 @@ pub(crate) fn behind(datum: &Datum) -> usize {
         Datum::Json(text) => text.len() + 32,
         Datum::Jsonb(value) => value.as_bytes().len() + 32,
         Datum::JsonPath(path) => path.behind(),
+        Datum::Hstore(value) => value.bytes(),
         Datum::Object(_, name) => name.len() + 32,
         Datum::Numeric(n) => n.behind(),
         Datum::Array(array) => weight(array.values()) + 64,

@@ -5,6 +5,7 @@ use crate::bits::LONGEST_TYPE;
 use crate::catalog::UserType;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
+use crate::extension;
 use crate::interval::Fields;
 use crate::system;
 use crate::types::{NAME_LENGTH, Object, Type};
@@ -90,6 +91,11 @@ impl Qualified {
         self.name.strip_prefix(BY_ID).filter(|_| self.schema.is_none())?.parse().ok()
     }
 
+    /// Returns the id of the extension, if it is the name of a function [of one](of_extension).
+    pub(crate) fn extension(&self) -> Option<u32> {
+        self.schema.as_deref()?.strip_prefix(BY_ID)?.parse().ok()
+    }
+
     /// Returns the name of a materialized view, if it is a [`filled`] one.
     pub(crate) fn of_filled(&self) -> Option<Qualified> {
         let name = self.name.strip_prefix(FILLED)?.to_owned();
@@ -108,6 +114,11 @@ pub(crate) fn reference(id: u32) -> ast::Ident {
     ast::Ident::with_quote('"', format!("{BY_ID}{id}"))
 }
 
+/// Returns the name by which stored texts refer to a function of an extension.
+pub(crate) fn of_extension(id: u32, function: &str) -> ast::ObjectName {
+    ast::ObjectName::from(vec![reference(id), ast::Ident::new(system::quoted(function))])
+}
+
 /// Returns the name by which a statement of the system's own fills a materialized view, and reads
 /// its query instead of its rows. A replay finds the view that it has created itself.
 pub(crate) fn filled(name: &Qualified) -> ast::ObjectName {
@@ -122,6 +133,15 @@ pub(crate) struct Part<'t> {
     pub(crate) rest: &'t str,
 }
 
+impl<'t> Part<'t> {
+    /// Returns what follows the name that stands for the reference: without the point behind a
+    /// schema that is left out.
+    pub(crate) fn rest_behind(&self, name: &str) -> &'t str {
+        let is_left_out = self.id.is_some() && name.is_empty();
+        self.rest.strip_prefix('.').filter(|_| is_left_out).unwrap_or(self.rest)
+    }
+}
+
 /// Divides a stored text before each reference.
 pub(crate) fn references(text: &str) -> impl Iterator<Item = Part<'_>> {
     text.split("\"\0").enumerate().map(|(at, part)| {
@@ -130,9 +150,14 @@ pub(crate) fn references(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Replaces the references of a stored text by the names of their objects, as SQL writes them.
+/// Replaces the references of a stored text by the names of their objects, as SQL writes them. An
+/// empty name is that of a schema that is left out.
 pub(crate) fn dereference(text: &str, name_of: impl Fn(u32) -> String) -> String {
-    let part = |part: Part<'_>| part.id.map_or_else(String::new, &name_of) + part.rest;
+    let part = |part: Part<'_>| {
+        let name = part.id.map_or_else(String::new, &name_of);
+        let rest = part.rest_behind(&name);
+        name + rest
+    };
     references(text).map(part).collect()
 }
 
@@ -237,7 +262,7 @@ pub(crate) fn unnamed(args: &[ast::FunctionArg]) -> Result<Vec<&ast::Expr>, SqlE
 
 /// True if a type of the database would be hidden by one of PostgreSQL's.
 pub(crate) fn is_known_type(name: &str) -> bool {
-    system::type_named(name).is_some()
+    system::type_named(name).is_some() && extension::of_type_name(name).is_none()
 }
 
 /// Returns the name of a type that the database may have, as [`relation`] does; `None` for the
@@ -403,10 +428,12 @@ pub(crate) fn data_type(ty: &DataType, types: &[(Qualified, UserType)]) -> Resul
         // By the name of `pg_type`, perhaps with its schema.
         DataType::Custom(name, modifiers)
             if modifiers.is_empty()
-                && let Some(ty) =
-                    system::type_named(&function_name(name)).and_then(Type::from_oid) =>
+                && let Some(known) =
+                    system::type_named(&function_name(name)).and_then(Type::from_oid)
+                // A type of the database may have the name of one of an extension.
+                && (extension::of_type(known).is_none() || user_type(ty, types).is_none()) =>
         {
-            ty
+            known
         }
         DataType::Custom(..) if let Some(found) = user_type(ty, types) => match found {
             UserType::Domain(domain) => {

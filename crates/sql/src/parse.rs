@@ -12,6 +12,7 @@ use crate::datetime::{self, Local};
 use crate::dialect::{self, Bounded};
 use crate::domain;
 use crate::error::{SqlError, state};
+use crate::extension::{self, ExtensionStatement};
 use crate::like::{self, Like};
 use crate::limits;
 use crate::materialized::{self, MaterializedStatement};
@@ -58,6 +59,8 @@ pub(crate) struct Parsed {
     pub(crate) sequence: Option<SequenceStatement>,
     /// A statement about a function; `statement` is a stand-in then.
     pub(crate) function: Option<FunctionStatement>,
+    /// A statement about extensions; `statement` is a stand-in then.
+    pub(crate) extension: Option<ExtensionStatement>,
     /// SET CONSTRAINTS; `statement` is a stand-in then.
     pub(crate) constraints: Option<SetConstraints>,
     /// [NOT] DEFERRABLE of a transaction.
@@ -303,6 +306,7 @@ fn parse_statement(
     recursion: usize,
 ) -> Result<Parsed, SqlError> {
     let function = user_function::cut(&mut tokens)?;
+    let extension = extension::cut(&mut tokens)?;
     let is_global_temporary = cut_global(&mut tokens);
     let view_text = view::cut_text(&tokens, sql);
     let as_of = cut_as_of(&mut tokens)?;
@@ -315,7 +319,7 @@ fn parse_statement(
     let alters_type = attributes::adapt(&mut tokens);
     let renames_view = view::cut_rename(&mut tokens);
     dialect::name_all_fields(&mut tokens);
-    let has_stand_in = alter_any.is_some() || function.is_some();
+    let has_stand_in = alter_any.is_some() || function.is_some() || extension.is_some();
     let sequence = if has_stand_in { None } else { sequence::cut(&mut tokens)? };
     let is_domain = domain::cut(&mut tokens);
     let materialized = materialized::cut(&mut tokens)?;
@@ -407,6 +411,7 @@ fn parse_statement(
         vacuum,
         sequence,
         function,
+        extension,
         constraints,
         deferrable,
         moves,

@@ -60,6 +60,14 @@ SELECT paid FROM purchases (1, since => '2026-01-01');
 ALTER FUNCTION purchases (bigint, date) RENAME TO purchases_since;
 DROP FUNCTION purchases_since;
 
+-- Extensions
+CREATE EXTENSION IF NOT EXISTS "uuid-ossp" WITH SCHEMA public;
+CREATE EXTENSION pgcrypto;
+SELECT uuid_generate_v5 (uuid_ns_url (), 'https://example.org'), digest ('abc', 'sha256');
+ALTER EXTENSION pgcrypto UPDATE;
+COMMENT ON EXTENSION pgcrypto IS 'digests';
+DROP EXTENSION IF EXISTS pgcrypto, "uuid-ossp" CASCADE;
+
 -- Changes
 INSERT INTO customer (name, home) VALUES ('Ann', ROW ('1 High Street', 'York', 'YO1')) RETURNING id;
 INSERT INTO customer (name) VALUES ('Ann') ON CONFLICT (name) DO UPDATE SET feels = 'happy';

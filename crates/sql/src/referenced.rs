@@ -5,6 +5,7 @@ use crate::bind::Objects;
 use crate::catalog::{self, Object, Planned, Resolver, SearchPath, Table};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
+use crate::extension;
 use crate::limits;
 use crate::materialized::{self, not_materialized};
 use crate::names::{self, Qualified};
@@ -31,6 +32,8 @@ pub(crate) struct Named {
     pub(crate) types: BTreeSet<Qualified>,
     /// The calls of functions that the database may have, with the numbers of their arguments.
     pub(crate) calls: Vec<(Qualified, usize)>,
+    /// The names of functions and operators that extensions may have.
+    pub(crate) extended: BTreeSet<Qualified>,
     pub(crate) hidden: Vec<String>,
     /// The number of tables, queries and their sides, and of windows: the deepest that a plan of
     /// the statement may be.
@@ -50,9 +53,26 @@ impl Named {
 
     /// Adds a call of a function.
     pub(crate) fn call(&mut self, name: &ast::ObjectName, args: &[ast::FunctionArg]) {
-        let name = names::relation(name).ok().filter(user_function::may_be);
-        self.calls.extend(name.map(|name| (name, args.len())));
+        let Ok(name) = names::relation(name) else { return };
+        if extension::may_have(&name) {
+            self.extended.insert(name.clone());
+        }
+        if user_function::may_be(&name) {
+            self.calls.push((name, args.len()));
+        }
     }
+
+    /// Adds an operator.
+    fn operator(&mut self, name: &str) {
+        let name = Qualified::of(name);
+        if extension::may_have(&name) {
+            self.extended.insert(name);
+        }
+    }
+}
+
+fn is_number(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(it) if matches!(it.value, ast::Value::Number(..)))
 }
 
 impl ast::Visitor for Named {
@@ -71,6 +91,20 @@ impl ast::Visitor for Named {
             self.literals.insert(literal.to_owned());
         }
         self.types.extend(type_names::of(expr).and_then(names::enumeration));
+        match expr {
+            // The remainder of a division.
+            ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Modulo, right }
+                if is_number(left) || is_number(right) => {}
+            ast::Expr::BinaryOp {
+                op: ast::BinaryOperator::PGCustomBinaryOperator(parts), ..
+            } => {
+                parts.last().into_iter().for_each(|name| self.operator(name));
+            }
+            ast::Expr::BinaryOp { op, .. } => self.operator(&op.to_string()),
+            ast::Expr::UnaryOp { op, .. } => self.operator(&op.to_string()),
+            ast::Expr::Prefixed { prefix, .. } => self.operator(&prefix.value),
+            _ => {}
+        }
         if let ast::Expr::Function(call) = expr {
             let args = match &call.args {
                 ast::FunctionArguments::List(list) => &list.args,
@@ -130,7 +164,8 @@ pub(crate) async fn readable(
             | Object::Domain(_)
             | Object::Composite(_)
             | Object::Schema(_)
-            | Object::Function(_),
+            | Object::Function(_)
+            | Object::Extension(_),
         )
         | None => {}
     }
@@ -172,6 +207,29 @@ async fn functions(
         return Err(SqlError::new(state::NO_SCHEMA, message));
     }
     names.functions(txn, &engine.cache, name, clean, Lock::Shared).await
+}
+
+/// Finds the extensions of some names, and adds them to what is found. Returns what a plan that uses
+/// them depends on.
+async fn extensions(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    names: &mut Resolver<'_>,
+    clean: bool,
+    named: BTreeSet<Qualified>,
+    found: &mut Objects,
+) -> Result<Vec<Planned>, SqlError> {
+    let mut planned = Vec::new();
+    for name in named {
+        if found.extensions.iter().any(|(known, ..)| *known == name) {
+            continue;
+        }
+        for installed in names.extensions(txn, &engine.cache, &name, clean).await? {
+            planned.push(installed.planned());
+            found.extensions.push((name.clone(), installed.id, installed.declared()?));
+        }
+    }
+    Ok(planned)
 }
 
 /// Finds the objects that a statement may name, and adds them to those that it is planned for.
@@ -245,6 +303,14 @@ pub(crate) async fn read(
             found.by_name.push((folded, table.id));
             if found.tables.iter().all(|known| known.id != table.id) {
                 found.tables.push(table);
+            }
+        }
+        // Apart, as below.
+        let of_names = extensions(engine, txn, names, clean, named.extended, &mut found);
+        for installed in Box::pin(of_names).await? {
+            if tables.iter().all(|known| known.id != installed.id) {
+                tables.push(installed);
+                views.unread.push(installed);
             }
         }
         for (name, count) in named.calls {

@@ -12,6 +12,7 @@ use crate::composite::Composite;
 use crate::datetime::ZonedTime;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::hstore::Hstore;
 use crate::interval::Interval;
 use crate::json::{Jsonb, Path};
 use crate::key;
@@ -157,6 +158,11 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         Datum::Json(text) => write_bytes(text.as_bytes(), out),
         Datum::Jsonb(value) => write_bytes(value.as_bytes(), out),
         Datum::JsonPath(path) => write_bytes(path.to_string().as_bytes(), out),
+        Datum::Hstore(value) => {
+            let mut bytes = Vec::new();
+            value.write_binary(&mut bytes);
+            write_bytes(&bytes, out);
+        }
         Datum::Array(array) => write_array(array, out),
         Datum::TimeTz(ZonedTime { micros, east_s }) => {
             write_signed((*micros).into(), out);
@@ -300,6 +306,7 @@ impl<'a> Source<'a> {
             | Type::Json
             | Type::Jsonb
             | Type::JsonPath
+            | Type::Hstore
             | Type::Enum(_) => {
                 let length = self.length()?;
                 self.take(length)?;
@@ -467,6 +474,11 @@ impl<'a> Source<'a> {
             Type::Jsonb => {
                 let length = self.length()?;
                 Datum::Jsonb(Jsonb::from_bytes(self.take(length)?))
+            }
+            Type::Hstore => {
+                let length = self.length()?;
+                let value = Hstore::from_binary(self.take(length)?);
+                Datum::Hstore(value.map_err(|_| SqlError::corrupted("an hstore in a row"))?)
             }
             Type::Bytea => {
                 let length = self.length()?;

@@ -5,6 +5,7 @@ use crate::datetime::Zone;
 use crate::error::{SqlError, state};
 use crate::parse::AsOf;
 use crate::setting_values::SettingValues;
+use crate::trigram::Threshold;
 use meridian_clock::duration;
 use meridian_txn::{Consistency, IsolationLevel, SnapshotAge};
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ impl Default for Settings {
 
 /// The settings of sessions and their defaults, except the isolation level and the consistency
 /// mode, whose defaults are the database's.
-pub(crate) const DEFAULTS: [(&str, &str); 44] = [
+pub(crate) const DEFAULTS: [(&str, &str); 47] = [
     ("application_name", ""),
     ("array_nulls", "on"),
     ("bytea_output", "hex"),
@@ -70,6 +71,9 @@ pub(crate) const DEFAULTS: [(&str, &str); 44] = [
     ("meridian.negotiate_timestamps", "off"),
     ("meridian.pipelined_writes", "on"),
     ("meridian.read_only_staleness", "STRONG"),
+    Threshold::Similarity.default_setting(),
+    Threshold::StrictWordSimilarity.default_setting(),
+    Threshold::WordSimilarity.default_setting(),
     ("quote_all_identifiers", "off"),
     ("row_security", "on"),
     ("search_path", "\"$user\", public"),
@@ -419,6 +423,9 @@ impl Settings {
                 };
                 self.guarantees.accept_snapshot_age(asked)?;
                 return Ok(asked.to_string());
+            }
+            name if folded != "default" && name.starts_with(Threshold::PREFIX) => {
+                return Ok(Threshold::of_setting(name)?.parse(value)?.to_string());
             }
             ISOLATION if folded == "default" => {
                 return Ok(self.get(DEFAULT_ISOLATION).unwrap_or_default().to_owned());

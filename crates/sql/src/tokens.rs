@@ -16,6 +16,7 @@ const BEHIND_QUERY: [&str; 8] =
 /// of brackets that were added.
 pub(crate) fn adapt(tokens: &mut Vec<TokenWithSpan>) -> usize {
     join_distinct(tokens);
+    join_distances(tokens);
     bracket_arrays(tokens);
     cut_only(tokens);
     table_command::spell_out(tokens);
@@ -87,6 +88,31 @@ fn join_distinct(tokens: &mut Vec<TokenWithSpan>) {
         }
     }
     *tokens = made;
+}
+
+/// Makes one operator of `<<->` and of `<<<->`, which the tokenizer splits before the minus sign,
+/// and one with the precedence of these of `<->`.
+fn join_distances(tokens: &mut Vec<TokenWithSpan>) {
+    let is_start = |token: &Token| match token {
+        Token::ShiftLeft => true,
+        Token::CustomBinaryOperator(name) => name == "<<<",
+        _ => false,
+    };
+    for token in tokens.iter_mut().filter(|token| token.token == Token::TwoWayArrow) {
+        token.token = Token::CustomBinaryOperator(token.token.to_string());
+    }
+    let mut at = 1;
+    while at < tokens.len() {
+        let [start, end] = [at - 1, at].map(|at| &tokens[at]);
+        let is_one =
+            is_start(&start.token) && end.token == Token::Arrow && start.span.end == end.span.start;
+        if is_one {
+            let name = format!("{}{}", start.token, end.token);
+            tokens[at - 1].token = Token::CustomBinaryOperator(name);
+            tokens.remove(at);
+        }
+        at += 1;
+    }
 }
 
 /// Cuts ONLY before a table's name, and the brackets around that: no table inherits from another

@@ -61,6 +61,8 @@ pub enum Type {
     Jsonb,
     /// `jsonpath`
     JsonPath,
+    /// `hstore`, of the extension with this name
+    Hstore,
     /// An array of any dimensions
     Array(Element),
     /// `bit(n)`, or `bit` without a length
@@ -237,8 +239,11 @@ impl Element {
     }
 }
 
+/// The object id of `hstore`: one of those that PostgreSQL keeps free for experiments.
+const HSTORE: u32 = 8000;
+
 /// The types that arrays have as elements: object id, the array's object id, and its name.
-pub(crate) const ARRAYS: [(u32, u32, &str); 41] = [
+pub(crate) const ARRAYS: [(u32, u32, &str); 42] = [
     (16, 1000, "boolean[]"),
     (17, 1001, "bytea[]"),
     (18, 1002, "\"char\"[]"),
@@ -280,6 +285,7 @@ pub(crate) const ARRAYS: [(u32, u32, &str); 41] = [
     (4089, 4090, "regnamespace[]"),
     (4096, 4097, "regrole[]"),
     (4191, 4192, "regcollation[]"),
+    (HSTORE, HSTORE + 1, "hstore[]"),
 ];
 
 /// Returns the array of an element's object id: its own object id and its name.
@@ -347,6 +353,7 @@ impl Type {
             Type::Uuid => 2950,
             Type::Jsonb => 3802,
             Type::JsonPath => 4072,
+            Type::Hstore => HSTORE,
             Type::Array(element) => element.array().0,
             Type::Enum(ty) => ty.id(),
             Type::Bit(_) => 1560,
@@ -398,6 +405,7 @@ impl Type {
             869 => Type::Inet,
             3802 => Type::Jsonb,
             4072 => Type::JsonPath,
+            HSTORE => Type::Hstore,
             1560 => Type::Bit(None),
             1562 => Type::Varbit(None),
             _ => {
@@ -475,6 +483,7 @@ impl Type {
             Type::Json => "json",
             Type::Jsonb => "jsonb",
             Type::JsonPath => "jsonpath",
+            Type::Hstore => "hstore",
             Type::Array(element) => element.array().1,
             Type::Enum(ty) => ty.shown(),
             Type::Bit(_) => "bit",

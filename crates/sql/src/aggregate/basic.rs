@@ -157,6 +157,7 @@ fn has_extremes(ty: Type) -> bool {
             | Type::Json
             | Type::Jsonb
             | Type::JsonPath
+            | Type::Hstore
             | Type::Bit(_)
             | Type::Varbit(_)
             | Type::Xid

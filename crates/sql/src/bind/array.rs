@@ -115,6 +115,9 @@ impl Binder {
         if array.ty == Some(Type::Jsonb) {
             return self.jsonb_subscripts(array, chain);
         }
+        if array.ty == Some(Type::Hstore) {
+            return self.hstore_subscript(array, chain);
+        }
         if array.ty == Some(Type::Name)
             && let [AccessExpr::Subscript(Subscript::Index { index })] = chain
         {
@@ -254,6 +257,16 @@ impl Binder {
             args.push(Typed::of(self.coerce(bound, Type::Text, true)?, Type::Text));
         }
         self.apply("[]", args)
+    }
+
+    fn hstore_subscript(&mut self, value: Typed, chain: &[AccessExpr]) -> Result<Typed, SqlError> {
+        let [AccessExpr::Subscript(Subscript::Index { index })] = chain else {
+            let message = "hstore allows only one subscript";
+            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+        };
+        let key = self.bind(index)?;
+        let key = Typed::of(self.coerce(key, Type::Text, false)?, Type::Text);
+        self.apply("->", vec![value, key])
     }
 
     fn subscript(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {

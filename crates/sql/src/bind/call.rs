@@ -10,6 +10,7 @@ use crate::datum::Datum;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
+use crate::extension;
 use crate::function::{self, Function};
 use crate::names;
 use crate::system;
@@ -124,6 +125,9 @@ pub(super) fn without_results(mut args: Vec<Typed>) -> Vec<Typed> {
 
 impl Binder {
     pub(super) fn call(&mut self, call: &ast::Function) -> Result<Typed, SqlError> {
+        if self.is_extension_call(&call.name) {
+            return self.extension_call(call);
+        }
         if self.is_user_call(&call.name) {
             return self.user_call(call);
         }
@@ -181,7 +185,7 @@ impl Binder {
             }
             _ => {}
         }
-        let bound = self.bind_arguments(name, &parts.args)?;
+        let mut bound = self.bind_arguments(name, &parts.args)?;
         if matches!(name, "greatest" | "least") {
             bound.iter().try_for_each(|arg| self.check_collation(arg))?;
             let ty = self.meet_all(&name.to_uppercase(), &bound)?.unwrap_or(Type::Text);
@@ -193,7 +197,21 @@ impl Binder {
         if name == "nullif" {
             return self.nullif(bound);
         }
-        self.apply(name, bound)
+        match self.type_before_literal(name, &bound) {
+            Some(ty) if extension::of_type(ty).is_none() => {
+                Ok(Typed::of(self.coerce(bound.remove(0), ty, true)?, ty))
+            }
+            _ => self.apply(name, bound),
+        }
+    }
+
+    /// Returns the type whose name stands before a literal as a function would: it converts the
+    /// literal, whatever functions have this name.
+    pub(super) fn type_before_literal(&self, name: &str, args: &[Typed]) -> Option<Type> {
+        let [literal] = args else { return None };
+        let ty = system::type_named(name).and_then(Type::from_oid)?;
+        let is_literal = self.type_of(literal).is_none();
+        (is_literal && !ty.is_anonymous() && !ty.is_of_system()).then_some(ty)
     }
 
     /// Binds `pg_typeof`: its argument, and the type that this has.
@@ -274,7 +292,18 @@ impl Binder {
 
     /// Applies a function or an operator of the catalog.
     pub(super) fn apply(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
-        let (function, args, ty) = self.resolve_call(name, args)?;
+        let forms = self.forms(name);
+        self.apply_among(name, &forms, args)
+    }
+
+    /// Applies one of some forms of a function or an operator.
+    pub(super) fn apply_among(
+        &mut self,
+        name: &str,
+        forms: &[&'static Function],
+        args: Vec<Typed>,
+    ) -> Result<Typed, SqlError> {
+        let (function, args, ty) = self.resolve_among(name, forms, args)?;
         if function::takes_definitions(name) {
             let message = format!("could not determine row type for result of {name}");
             let hint = "Call the function in the FROM clause with a column definition list.";
@@ -295,8 +324,19 @@ impl Binder {
         name: &str,
         args: Vec<Typed>,
     ) -> Result<(&'static Function, Vec<Expr>, Type), SqlError> {
+        let forms = self.forms(name);
+        self.resolve_among(name, &forms, args)
+    }
+
+    fn resolve_among(
+        &mut self,
+        name: &str,
+        forms: &[&'static Function],
+        args: Vec<Typed>,
+    ) -> Result<(&'static Function, Vec<Expr>, Type), SqlError> {
         let types: Vec<_> = args.iter().map(|arg| self.type_of(arg)).collect();
-        let call = function::resolve(name, &types)?;
+        let forms = self.with_forms_of_types(name, forms, &types)?;
+        let call = function::resolve(name, &forms, &types)?;
         let converted = self.convert(args, call.params)?;
         Ok((call.function, converted, call.result))
     }

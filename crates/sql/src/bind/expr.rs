@@ -47,7 +47,7 @@ fn operator_name(op: &BinaryOperator) -> Option<&str> {
         BinaryOperator::AtAt => "@@",
         BinaryOperator::ArrowAt => "<@",
         BinaryOperator::PGOverlap => "&&",
-        BinaryOperator::Custom(name) if name == "<<=" || name == ">>=" => name,
+        BinaryOperator::Custom(name) => name,
         // OPERATOR(pg_catalog.~)
         BinaryOperator::PGCustomBinaryOperator(parts) => parts.last()?,
         _ => return None,
@@ -311,6 +311,9 @@ impl Binder {
                 UnaryOperator::PGCubeRoot => self.function("cbrt", &[expr])?,
                 other => return Err(SqlError::unsupported(format!("the operator {other}"))),
             },
+            ast::Expr::Prefixed { prefix, value } if dialect::is_sign(&prefix.value) => {
+                self.function(&prefix.value, &[value])?
+            }
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right)?,
             // A row is NULL if all of its columns are, and not NULL if none of them is.
             ast::Expr::IsNull(inner) if let Some(parts) = row_of(inner) => {

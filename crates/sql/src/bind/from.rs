@@ -335,7 +335,9 @@ impl Binder {
         with_ordinality: bool,
         alias: Option<&ast::TableAlias>,
     ) -> Result<Rel, SqlError> {
-        if self.is_user_call(name) {
+        if self.is_extension_call(name) {
+            self.mention_extension(name)?;
+        } else if self.is_user_call(name) {
             return self.bind_user_function(name, args, with_ordinality, alias);
         }
         let name = names::function_name(name);

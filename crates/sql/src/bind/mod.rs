@@ -12,6 +12,7 @@ mod definitions;
 mod empty;
 mod enumeration;
 mod expr;
+mod extension;
 mod from;
 mod functions;
 mod group;
@@ -36,6 +37,7 @@ mod window;
 
 pub(crate) use change::{Change, target_of};
 pub(crate) use expr::interval;
+pub(crate) use extension::is_of_postgresql;
 pub(crate) use insert::{Insert, Returning, Source, table_of};
 pub(crate) use items::{Item, bind_items};
 pub(crate) use lock::{OnLocked, RowLocks, Strength};
@@ -56,6 +58,7 @@ use crate::datetime::Zone;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
+use crate::extension::Extension;
 use crate::logical::ColumnId;
 use crate::names::{self, NamedTypes, Qualified};
 use crate::record::Shape;
@@ -88,6 +91,9 @@ impl Typed {
     }
 }
 
+/// Installed extensions, with their ids, by the names of functions and operators that they declare.
+pub(crate) type NamedExtensions = Vec<(Qualified, u32, &'static Extension)>;
+
 /// The objects that a statement may name.
 #[derive(Clone, Default)]
 pub(crate) struct Objects {
@@ -101,6 +107,8 @@ pub(crate) struct Objects {
     pub(crate) types: NamedTypes,
     /// The functions of the database that it may call.
     pub(crate) functions: NamedFunctions,
+    /// The extensions that have a function or an operator of a name.
+    pub(crate) extensions: NamedExtensions,
     /// The tables that the changes of WITH change, in order.
     pub(crate) targets: Vec<Arc<Table>>,
     /// The session's zone.
@@ -190,6 +198,8 @@ pub(crate) struct Binder {
     pub(crate) types: NamedTypes,
     /// The functions of the database that calls may mean, those of the first schema first.
     functions: NamedFunctions,
+    /// The extensions that have a function or an operator of a name.
+    extensions: NamedExtensions,
     /// The functions whose bodies are being bound, the innermost last.
     bodies: Vec<user_function::Body>,
     /// The functions that the text of a new view calls.
@@ -236,6 +246,7 @@ impl Binder {
             relations: Vec::new(),
             types: Vec::new(),
             functions: Vec::new(),
+            extensions: Vec::new(),
             bodies: Vec::new(),
             called: Vec::new(),
             zone: Zone::utc().clone(),

@@ -137,6 +137,7 @@ impl Binder {
         binder.relations = objects.relations.clone();
         binder.types.clone_from(&objects.types);
         binder.functions.clone_from(&objects.functions);
+        binder.extensions.clone_from(&objects.extensions);
         binder.zone = objects.zone.clone();
         binder
     }

@@ -232,8 +232,9 @@ impl Binder {
         shown: &str,
     ) -> Result<Expr, SqlError> {
         self.check_collations(op, &left, &right)?;
-        let is_id = [left.ty, right.ty].contains(&Some(Type::Xid));
-        if is_id && !matches!(op, Compare::Eq | Compare::Ne) {
+        let has_no_order =
+            [left.ty, right.ty].iter().flatten().any(|ty| matches!(ty, Type::Xid | Type::Hstore));
+        if has_no_order && !matches!(op, Compare::Eq | Compare::Ne) {
             return Err(Self::no_operator(shown, left.ty, right.ty));
         }
         let (left, right) = self.meet_sides(left, right, shown)?;
@@ -331,7 +332,9 @@ impl Binder {
             return Err(Self::no_operator(shown, types.0, types.1));
         }
         let ty = match types {
-            (None, None) => return Err(function::ambiguous(shown, &[None, None])),
+            (None, None) if op != Arith::Mod || self.forms(shown).is_empty() => {
+                return Err(function::ambiguous(shown, &[None, None]));
+            }
             (Some(ty), None) | (None, Some(ty)) if ty.is_number() => ty.base(),
             (Some(a), Some(b)) if a.is_number() && b.is_number() => {
                 match (a, b) {

@@ -18,8 +18,8 @@ pub(crate) use comments::{Comments, Part, comments, put_comments};
 pub(crate) use generated::Generated;
 pub(crate) use object::{Object, schema_codec};
 pub(crate) use schema::{
-    Resolver, Schema, SearchPath, functions_in, is_system_schema, put_schema_name, schema_id,
-    type_of_id,
+    Resolver, Schema, SearchPath, extension, functions_in, is_system_schema, put_schema_name,
+    schema_id, type_of_id,
 };
 pub use table::{ColumnDef, Identity, Table};
 pub(crate) use table::{dropped_name, type_codec};

@@ -5,6 +5,7 @@ use crate::composite::Composite;
 use crate::domain::Domain;
 use crate::enumeration::Enum;
 use crate::error::SqlError;
+use crate::extension::Installed;
 use crate::kv;
 use crate::sequence::Sequence;
 use crate::system;
@@ -46,6 +47,8 @@ const MATERIALIZED_VIEW: u64 = 0x6d_0012;
 const TABLE_WITH_COLLATIONS: u64 = 0x6d_0013;
 /// The tag before the descriptor of a function.
 const FUNCTION: u64 = 0x6d_0020;
+/// The tag before the descriptor of an installed extension.
+const EXTENSION: u64 = 0x6d_0021;
 
 fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     let mut e = Encoder::new(Vec::new());
@@ -103,6 +106,7 @@ pub(crate) enum Object {
     Composite(Composite),
     Schema(Arc<Schema>),
     Function(Arc<UserFunction>),
+    Extension(Arc<Installed>),
 }
 
 impl Object {
@@ -116,6 +120,7 @@ impl Object {
             Object::Composite(ty) => ty.id(),
             Object::Schema(schema) => schema.id,
             Object::Function(function) => function.id,
+            Object::Extension(extension) => extension.id,
         }
     }
 
@@ -129,6 +134,7 @@ impl Object {
             Object::Composite(ty) => &ty.descriptor().name,
             Object::Schema(schema) => &schema.name,
             Object::Function(function) => &function.name,
+            Object::Extension(extension) => &extension.name,
         }
     }
 
@@ -141,6 +147,7 @@ impl Object {
             Object::Enum(_) | Object::Domain(_) | Object::Composite(_) => "type",
             Object::Schema(_) => "schema",
             Object::Function(_) => "function",
+            Object::Extension(_) => "extension",
         }
     }
 
@@ -155,6 +162,7 @@ impl Object {
             Object::Composite(ty) => ty.descriptor().schema,
             Object::Schema(_) => 0,
             Object::Function(function) => function.schema,
+            Object::Extension(extension) => extension.schema,
         }
     }
 
@@ -166,6 +174,7 @@ impl Object {
             }
             Object::Schema(schema) => kv::schema_name_key(&schema.name),
             Object::Function(it) => kv::function_key(it.schema, &it.name, &it.signature()),
+            Object::Extension(extension) => kv::extension_key(&extension.name),
             _ => kv::name_key(self.schema(), self.name()),
         }
     }
@@ -181,6 +190,7 @@ impl Object {
             Object::Composite(ty) => ty.planned(),
             Object::Schema(schema) => schema.planned(),
             Object::Function(function) => function.planned(),
+            Object::Extension(extension) => extension.planned(),
         }
     }
 
@@ -242,6 +252,7 @@ impl Object {
             Object::Composite(ty) => tagged(COMPOSITE, ty.descriptor()),
             Object::Schema(schema) => tagged(SCHEMA, &**schema),
             Object::Function(function) => tagged(FUNCTION, &**function),
+            Object::Extension(extension) => tagged(EXTENSION, &**extension),
         }
     }
 
@@ -276,6 +287,7 @@ impl Object {
                 Ok(Object::Composite(Composite::of(descriptor)))
             }
             FUNCTION => Ok(Object::Function(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
+            EXTENSION => Ok(Object::Extension(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             SCHEMA => Ok(Object::Schema(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             NEWER_TABLE
             | GENERATING_TABLE

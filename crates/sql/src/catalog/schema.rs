@@ -5,6 +5,7 @@
 use super::{Cache, Object, Planned, Relation, UserType, object_by_id, relation_in};
 use crate::composite::{Composite, ROW_TYPE, table_of_row_type};
 use crate::error::{SqlError, state};
+use crate::extension::{self, Installed};
 use crate::kv;
 use crate::names::{NamedTypes, Qualified};
 use crate::system;
@@ -334,7 +335,10 @@ impl<'p> Resolver<'p> {
         let mut found = Vec::new();
         for name in names {
             let ty = self.user_type(txn, cache, &name, clean, Lock::Shared).await?;
-            found.extend(ty.map(|ty| (name, ty)));
+            match ty {
+                Some(ty) => found.push((name, ty)),
+                None => self.check_type(txn, cache, &name, clean).await?,
+            }
         }
         Ok(found)
     }
@@ -370,6 +374,65 @@ impl<'p> Resolver<'p> {
             }
         }
         Ok(functions)
+    }
+
+    /// Fails with 42704 if a name is that of a type of an extension that is not installed, or not
+    /// in the schema of the name. Stored texts have no schema before it, so that a name without
+    /// one is found whatever the path.
+    async fn check_type(
+        &mut self,
+        txn: &mut dyn Transaction,
+        cache: &Cache,
+        name: &Qualified,
+        clean: bool,
+    ) -> Result<(), SqlError> {
+        let Some(extension) = extension::of_type_name(&name.name) else { return Ok(()) };
+        let found = self::extension(txn, cache, extension.name, clean, Lock::Shared).await?;
+        if let Some(found) = found
+            && (name.schema.is_none() || self.is_visible(txn, name, &found).await?)
+        {
+            return Ok(());
+        }
+        Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist")))
+    }
+
+    /// True if the objects of an extension are found by a name: in its schema, or in the path.
+    async fn is_visible(
+        &mut self,
+        txn: &mut dyn Transaction,
+        name: &Qualified,
+        found: &Installed,
+    ) -> Result<bool, SqlError> {
+        Ok(match &name.schema {
+            Some(schema) => schema_id(txn, schema, Lock::Shared).await? == Some(found.schema),
+            None => self.schemas(txn).await?.contains(&found.schema),
+        })
+    }
+
+    /// Returns the installed extensions that declare a function or an operator of a name, and whose
+    /// schema is that of the name, or in the path.
+    pub(crate) async fn extensions(
+        &mut self,
+        txn: &mut dyn Transaction,
+        cache: &Cache,
+        name: &Qualified,
+        clean: bool,
+    ) -> Result<Vec<Arc<Installed>>, SqlError> {
+        if let Some(id) = name.extension() {
+            let found = object_by_id(txn, cache, id, clean, Lock::Shared).await?;
+            return Ok(match found {
+                Some(Object::Extension(found)) => vec![found],
+                _ => Vec::new(),
+            });
+        }
+        let mut installed = Vec::new();
+        for declaring in extension::declaring(&name.name) {
+            let found = self::extension(txn, cache, declaring.name, clean, Lock::Shared).await?;
+            let Some(found) = found else { continue };
+            let is_visible = self.is_visible(txn, name, &found).await?;
+            installed.extend(is_visible.then_some(found));
+        }
+        Ok(installed)
     }
 
     /// Returns the schemas of the path that exist.
@@ -464,6 +527,22 @@ impl<'p> Resolver<'p> {
         }
         let message = "no schema has been selected to create in";
         Err(SqlError::new(state::NO_SCHEMA, message))
+    }
+}
+
+/// Returns the installed extension of a name, if it is there.
+pub(crate) async fn extension(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    name: &str,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Arc<Installed>>, SqlError> {
+    let Some(id) = txn.get(&kv::extension_key(name), lock).await? else { return Ok(None) };
+    let id = super::read_u32(&id)?;
+    match object_by_id(txn, cache, id, clean, lock).await? {
+        Some(Object::Extension(found)) => Ok(Some(found)),
+        _ => Err(SqlError::corrupted(format!("the extension {id} is not there"))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! COMMENT ON: texts about objects, which are read with their descriptors. They change no plan.
 
-use super::{Ddl, constraints, domains, schemas, types};
+use super::{Ddl, constraints, domains, extensions, schemas, types};
 use crate::bind;
 use crate::catalog::{self, Comments, Object, Part};
 use crate::constraint::missing;
@@ -39,6 +39,7 @@ pub(super) async fn comment(
         CommentObject::Column => column_of(cx, name).await?,
         CommentObject::Type => (types::open(cx, &names::relation(name)?).await?.id(), 0),
         CommentObject::Domain => (domains::open(cx, &names::relation(name)?).await?.id(), 0),
+        CommentObject::Extension => (extensions::open(cx, &names::simple(name)?).await?.id, 0),
         CommentObject::Index => {
             let (table, name) = index(cx, name).await?;
             return set_part(cx, table, Part::Index, &name, text).await;

@@ -2,8 +2,8 @@
 
 use super::rows::all_rows;
 use super::{
-    Ddl, change, comments, duplicate, foreign_keys, free_name, functions, materialized, open,
-    stored,
+    Ddl, change, comments, duplicate, extensions, foreign_keys, free_name, functions, materialized,
+    open, stored,
 };
 use crate::bind;
 use crate::bulk::Bulk;
@@ -40,6 +40,9 @@ pub(super) async fn declare_index(
 ) -> Result<Option<(Arc<Table>, Table)>, SqlError> {
     clauses::create_index(create)?;
     Box::pin(functions::refuse_calls(cx, create, "an index")).await?;
+    let called = Box::pin(extensions::called(cx, create)).await?;
+    let mut create = create.clone();
+    extensions::refer_to(&mut create, &called);
     let old = match materialized::named(cx, &create.table_name).await? {
         Some(table) => table,
         None => open(cx, &create.table_name).await?,

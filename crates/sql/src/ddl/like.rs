@@ -50,7 +50,8 @@ pub(super) async fn model<'l>(cx: &mut Ddl<'_>, like: &'l Like) -> Result<Model<
             | Object::Domain(_)
             | Object::Composite(_)
             | Object::Schema(_)
-            | Object::Function(_),
+            | Object::Function(_)
+            | Object::Extension(_),
         )
         | None => {
             let message = format!("relation \"{name}\" does not exist");

@@ -12,6 +12,7 @@ mod comments;
 mod constraints;
 mod create;
 mod domains;
+mod extensions;
 mod foreign_keys;
 mod functions;
 mod generated;
@@ -40,6 +41,7 @@ use crate::constraint::Deferred;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
+use crate::extension;
 use crate::kv;
 use crate::materialized::MaterializedStatement;
 use crate::names::{self, NamedTypes, Qualified};
@@ -150,6 +152,14 @@ impl<'a> Ddl<'a> {
     /// Looks up the types that the statement names.
     async fn know_types(&mut self, names: BTreeSet<Qualified>) -> Result<(), SqlError> {
         let cache = &self.engine.cache;
+        let of_extensions = names.iter().filter_map(|name| extension::of_type_name(&name.name));
+        for extension in of_extensions {
+            let (name, lock) = (extension.name, Lock::Shared);
+            let found = catalog::extension(self.txn, cache, name, self.clean, lock).await?;
+            if let Some(installed) = found {
+                users::keep(self, installed.id);
+            }
+        }
         self.types = self.names.user_types(self.txn, cache, names, self.clean).await?;
         Ok(())
     }
@@ -279,6 +289,11 @@ async fn run_in(
         cx.notices.extend(notice::cascades(&cx.cascaded));
         return done;
     }
+    if let Some(statement) = &source.extension {
+        let done = Box::pin(extensions::run(cx, statement)).await;
+        cx.notices.extend(notice::cascades(&cx.cascaded));
+        return done;
+    }
     if let Some(AlterAny { kind, if_exists, name, change }) = &source.alter_any {
         match change {
             Change::Owner(role) => owner::run(cx, *kind, *if_exists, name, role).await?,
@@ -300,6 +315,8 @@ async fn run_in(
     let names = type_names::in_statement(&source.statement);
     cx.know_types(names).await?;
     Box::pin(functions::refuse_stored(cx, &source.statement)).await?;
+    let referring = Box::pin(extensions::refer(cx, source)).await?;
+    let source = referring.as_ref().unwrap_or(source);
     let done = match source.is_domain {
         true => domains::run(cx, source).await,
         false => run_statement(cx, source).await,

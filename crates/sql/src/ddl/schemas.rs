@@ -1,8 +1,8 @@
 //! CREATE, ALTER and DROP SCHEMA.
 
 use super::{
-    Ddl, change, check_row_type, comments, depended_on, domains, drop_table, functions, owner,
-    sequences, types, views,
+    Ddl, change, check_row_type, comments, depended_on, domains, drop_table, extensions, functions,
+    owner, sequences, types, views,
 };
 use crate::alter_any::{self, Kind};
 use crate::catalog::{self, Object, Relation, Schema, UserType, is_system_schema};
@@ -217,7 +217,7 @@ pub(super) async fn relocate(
         Object::Enum(ty) => types::set_schema(cx, UserType::Enum(ty), to).await,
         Object::Domain(domain) => types::set_schema(cx, UserType::Domain(domain), to).await,
         Object::Composite(ty) => types::set_schema(cx, UserType::Composite(ty), to).await,
-        Object::Schema(_) | Object::Function(_) => Ok(()),
+        Object::Schema(_) | Object::Function(_) | Object::Extension(_) => Ok(()),
     }
 }
 
@@ -256,6 +256,7 @@ async fn objects_in(cx: &mut Ddl<'_>, schema: u32) -> Result<Vec<Object>, SqlErr
     let prefix = kv::function_names_prefix(schema);
     cx.txn.keep_range(kv::prefix_range(&prefix));
     ids.extend(catalog::functions_in(cx.txn, prefix).await?);
+    ids.extend(extensions::in_schema(cx, schema).await?);
     ids.sort_unstable();
     ids.dedup();
     let mut objects = Vec::with_capacity(ids.len());
@@ -323,6 +324,7 @@ async fn shown_in(cx: &mut Ddl<'_>, object: &Object, schema: &str) -> Result<Str
             let shown = Box::pin(functions::described(cx, function)).await?;
             shown.replacen(' ', &format!(" {schema}."), 1)
         }
+        Object::Extension(extension) => format!("extension {}", extension.name),
         other => format!("{} {schema}.{}", other.kind(), system::quoted(other.name())),
     })
 }
@@ -369,6 +371,9 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
             }
             Some(Object::Function(function)) => {
                 Box::pin(functions::drop_one(cx, &function, true)).await?;
+            }
+            Some(Object::Extension(extension)) => {
+                Box::pin(extensions::drop_one(cx, &extension, true)).await?;
             }
             Some(Object::Sequence(_) | Object::Schema(_)) | None => {}
         }

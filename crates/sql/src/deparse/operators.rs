@@ -185,7 +185,7 @@ impl Analysis<'_> {
     /// Chooses the form of a function or an operator of the catalog, and converts its arguments.
     pub(super) fn resolved(&mut self, name: &str, args: Vec<Value>) -> Option<(Vec<Node>, Type)> {
         let types: Vec<_> = args.iter().map(|arg| arg.ty.map(Type::base)).collect();
-        let call = function::resolve(name, &types).ok()?;
+        let call = function::resolve(name, function::named(name), &types).ok()?;
         // Arrays of `character varying` are not converted, and a literal becomes one of them.
         let is_array = |ty: &Type| ty.element().is_some();
         let array = args.iter().filter_map(|arg| arg.ty.filter(is_array)).map(bare).next();

@@ -138,6 +138,7 @@ fn constant(datum: &Datum, zone: &Zone) -> String {
         Datum::Json(_) => Type::Json,
         Datum::Jsonb(_) => Type::Jsonb,
         Datum::JsonPath(_) => Type::JsonPath,
+        Datum::Hstore(_) => Type::Hstore,
         Datum::Enum(value) => Type::Enum(value.type_of()),
         Datum::Bits(_) => Type::Bit(None),
         Datum::Oid(_) => Type::Oid,

@@ -37,7 +37,10 @@ pub(crate) use json::{makes_json, takes_definitions};
 pub(crate) use path_pattern::PathPattern;
 pub(crate) use pattern::{like, like_range};
 pub(crate) use reflect::is_reserved;
-pub(crate) use resolve::{Call, Form, ambiguous, choose, missing, no_equality, resolve};
+pub(crate) use resolve::{
+    Call, Form, ambiguous, choose, is_operator, missing, no_equality, resolve,
+};
+pub(crate) use session::gen_random_uuid;
 pub(crate) use time::{shifted, shifted_in};
 
 use crate::advisory;
@@ -55,7 +58,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// Computes a function's value from the values of its arguments.
-type Value = fn(&[Datum], &Scope<'_>) -> Result<Datum, SqlError>;
+pub(crate) type Value = fn(&[Datum], &Scope<'_>) -> Result<Datum, SqlError>;
 
 /// The rows of a call.
 pub(crate) type Rows = Box<dyn Iterator<Item = Result<Vec<Datum>, SqlError>> + Send>;
@@ -143,7 +146,7 @@ pub(crate) enum Volatility {
 
 impl Function {
     /// A strict and immutable function.
-    const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         params: &'static [Param],
         result: Out,
@@ -165,7 +168,7 @@ impl Function {
     }
 
     /// A strict and immutable function that returns a set of values.
-    const fn set(
+    pub(crate) const fn set(
         name: &'static str,
         params: &'static [Param],
         result: Out,
@@ -186,22 +189,22 @@ impl Function {
     }
 
     /// Its rows have these columns.
-    const fn columns(self, columns: &'static [(&'static str, Type)]) -> Function {
+    pub(crate) const fn columns(self, columns: &'static [(&'static str, Type)]) -> Function {
         Function { columns, ..self }
     }
 
     /// Its last parameter may be repeated.
-    const fn variadic(self) -> Function {
+    pub(crate) const fn variadic(self) -> Function {
         Function { variadic: true, ..self }
     }
 
     /// It is called with NULLs, too.
-    const fn lenient(self) -> Function {
+    pub(crate) const fn lenient(self) -> Function {
         Function { strict: false, ..self }
     }
 
     /// It compares values of the common type, which must have an order.
-    const fn compares(self) -> Function {
+    pub(crate) const fn compares(self) -> Function {
         Function { compares: true, ..self }
     }
 
@@ -210,12 +213,12 @@ impl Function {
         self
     }
 
-    const fn stable(self) -> Function {
+    pub(crate) const fn stable(self) -> Function {
         Function { volatility: Volatility::Stable, ..self }
     }
 
     /// Its value depends on the session's zone.
-    const fn of_zone(self) -> Function {
+    pub(crate) const fn of_zone(self) -> Function {
         Function { volatility: Volatility::Stable, is_of_zone: true, ..self }
     }
 
@@ -224,7 +227,7 @@ impl Function {
         Function { volatility: Volatility::Stable, was_immutable: true, ..self }
     }
 
-    const fn volatile(self) -> Function {
+    pub(crate) const fn volatile(self) -> Function {
         Function { volatility: Volatility::Volatile, ..self }
     }
 
@@ -422,18 +425,18 @@ pub(crate) mod of {
 }
 
 /// Returns the error of an argument that a kernel cannot have: resolution is wrong.
-fn wrong_type() -> SqlError {
+pub(crate) fn wrong_type() -> SqlError {
     SqlError::new(state::UNDEFINED_FUNCTION, "a function has an argument of another type")
 }
 
-fn text_at(args: &[Datum], at: usize) -> Result<&str, SqlError> {
+pub(crate) fn text_at(args: &[Datum], at: usize) -> Result<&str, SqlError> {
     match args.get(at) {
         Some(Datum::Text(text)) => Ok(text),
         _ => Err(wrong_type()),
     }
 }
 
-fn array_at(args: &[Datum], at: usize) -> Result<&Arc<Array>, SqlError> {
+pub(crate) fn array_at(args: &[Datum], at: usize) -> Result<&Arc<Array>, SqlError> {
     match args.get(at) {
         Some(Datum::Array(array)) => Ok(array),
         _ => Err(wrong_type()),

@@ -1,6 +1,6 @@
 //! Chooses the form of a function for a call, by PostgreSQL's rules (its `func_select_candidate`).
 
-use super::{Function, Out, Param, json, named};
+use super::{Function, Out, Param, json};
 use crate::cast;
 use crate::error::{SqlError, state};
 use crate::types::{Object, Type};
@@ -95,10 +95,15 @@ fn is_preferred(ty: Type) -> bool {
     )
 }
 
-/// Chooses the form of a function for arguments of these types; `None` for an undetermined one.
+/// Chooses one of the forms of a function for arguments of these types; `None` for an undetermined
+/// one.
 /// Fails with 42883 if no form fits, with 42725 if several fit equally.
-pub(crate) fn resolve(name: &str, args: &[Option<Type>]) -> Result<Call<'static>, SqlError> {
-    let call = choose(name, named(name), args)?;
+pub(crate) fn resolve(
+    name: &str,
+    forms: &[&'static Function],
+    args: &[Option<Type>],
+) -> Result<Call<'static>, SqlError> {
+    let call = choose(name, forms, args)?;
     match args.iter().flatten().find(|ty| call.function.compares && !ty.has_order()) {
         Some(ty) => Err(no_equality(*ty)),
         None => Ok(call),
@@ -260,7 +265,8 @@ fn finish<'f, F: Form>(function: &'f F, args: &[Option<Type>]) -> Option<Call<'f
     Some(Call { function, params: params.collect(), result })
 }
 
-fn is_operator(name: &str) -> bool {
+/// True for the name of an operator.
+pub(crate) fn is_operator(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
@@ -317,6 +323,7 @@ pub(crate) fn missing(name: &str, args: &[Option<Type>]) -> SqlError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::named;
     use super::*;
 
     /// Calls, and the parameters and results that PostgreSQL 15 chooses.
@@ -363,7 +370,8 @@ mod tests {
             ("date_trunc", vec![None, date], vec![text, zoned], zoned),
             ("timezone", vec![None, date], vec![text, zoned], at),
         ] {
-            let call = resolve(name, &args).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            let call = resolve(name, named(name), &args)
+                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
             assert_eq!((&call.params, Some(call.result)), (&params, result), "{name} {args:?}");
         }
         for (name, args, sqlstate) in [
@@ -379,7 +387,7 @@ mod tests {
             ("date_trunc", vec![None, None], "42725"),
             ("array_length", vec![None, int], "42804"),
         ] {
-            let error = resolve(name, &args).expect_err(name);
+            let error = resolve(name, named(name), &args).expect_err(name);
             assert_eq!(error.sqlstate, sqlstate, "{name}");
         }
     }

@@ -90,7 +90,7 @@ fn tt_before(args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::Bool(at > system::interval_now(scope.session)?.1))
 }
 
-fn gen_random_uuid(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
+pub(crate) fn gen_random_uuid(_: &[Datum], _: &Scope<'_>) -> Result<Datum, SqlError> {
     Ok(Datum::Uuid(uuid::Uuid::new_v4()))
 }
 

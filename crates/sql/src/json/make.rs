@@ -3,6 +3,7 @@
 use crate::datetime::{self, Zone};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::hstore::Values;
 use crate::interrupt;
 use crate::limits;
 use crate::types::Type;
@@ -18,7 +19,7 @@ pub(crate) enum Style {
 }
 
 /// Appends a value as JSON: numbers and truth values as they are, JSON as it is, arrays as arrays,
-/// rows as objects, times in ISO 8601, all else as a string. Fails with 54000 if the text becomes
+/// rows and `hstore` as objects, times in ISO 8601, all else as a string. Fails with 54000 if the text becomes
 /// too large.
 pub(crate) fn write_json(
     datum: &Datum,
@@ -42,6 +43,7 @@ pub(crate) fn write_json(
         }
         Datum::Json(text) => out.push_str(text),
         Datum::Jsonb(_) => _ = datum.write_text(Type::Jsonb, zone, out),
+        Datum::Hstore(value) => value.write_json(Values::Strict, out),
         Datum::Array(array) => {
             let lengths: Vec<usize> = array.dimensions().iter().map(|dim| dim.length).collect();
             match lengths.is_empty() {
@@ -121,7 +123,11 @@ fn write_dimension(
 /// row or JSON.
 pub(crate) fn key_of(datum: &Datum, zone: &Zone) -> Result<String, SqlError> {
     match datum {
-        Datum::Array(_) | Datum::Record(_) | Datum::Json(_) | Datum::Jsonb(_) => {
+        Datum::Array(_)
+        | Datum::Record(_)
+        | Datum::Json(_)
+        | Datum::Jsonb(_)
+        | Datum::Hstore(_) => {
             let message = "key value must be scalar, not array, composite, or json";
             Err(SqlError::new(state::INVALID_PARAMETER, message))
         }

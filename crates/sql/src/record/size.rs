@@ -38,6 +38,11 @@ impl TextSize {
             }
             Datum::Enum(value) => TextSize::of_text(value.label()).quoted(),
             Datum::Bytes(bytes) => TextSize { bytes: 2 * bytes.len() + 2, doubled: 1 }.quoted(),
+            Datum::Hstore(value) => {
+                let mut text = String::new();
+                value.write_text(&mut text);
+                TextSize::of_text(&text).quoted()
+            }
             Datum::Bits(bits) => TextSize { bytes: 8 * bits.bytes().len(), doubled: 0 },
             // Control characters, which take six bytes, are rare.
             Datum::Jsonb(_) => {

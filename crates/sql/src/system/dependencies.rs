@@ -11,6 +11,7 @@ const ATTRDEF: u32 = 2604;
 const REWRITE: u32 = 2618;
 const TYPE: u32 = 1247;
 const PROCEDURE: u32 = 1255;
+const EXTENSION: u32 = 3079;
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
     Some(match name {
@@ -144,10 +145,12 @@ fn of_views(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         for read in reads {
             let is_type = context.catalog.types.iter().any(|ty| ty.id() == *read);
             let is_function = context.catalog.functions.iter().any(|it| it.id == *read);
-            let class = match (is_type, is_function) {
-                (true, _) => TYPE,
-                (_, true) => PROCEDURE,
-                _ => CLASS,
+            let is_extension = context.catalog.extensions.iter().any(|it| it.id == *read);
+            let class = match () {
+                () if is_type => TYPE,
+                () if is_function => PROCEDURE,
+                () if is_extension => EXTENSION,
+                () => CLASS,
             };
             needs(class, *read, "n");
         }

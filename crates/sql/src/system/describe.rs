@@ -8,6 +8,7 @@ use crate::composite::{ROW_ARRAY, ROW_TYPE, table_of_row_type};
 use crate::constraint::ForeignKey;
 use crate::domain::Domain;
 use crate::error::{SqlError, state};
+use crate::extension::Installed;
 use crate::index::Index;
 use crate::names::{self, NamedTypes, Qualified};
 use crate::sequence::Sequence;
@@ -31,6 +32,8 @@ pub struct Catalog {
     pub(crate) types: Vec<UserType>,
     /// The functions of the database, ordered by name.
     pub(crate) functions: Vec<Arc<UserFunction>>,
+    /// The installed extensions, ordered by name.
+    pub(crate) extensions: Vec<Arc<Installed>>,
     /// The comments on objects, by the objects' ids.
     pub(crate) comments: BTreeMap<u32, Comments>,
     /// The names of the users' schemas, by their ids.
@@ -188,7 +191,7 @@ impl Catalog {
     }
 
     /// Iterates over the domains.
-    pub(super) fn domains(&self) -> impl Iterator<Item = Domain> {
+    pub(crate) fn domains(&self) -> impl Iterator<Item = Domain> {
         self.types.iter().filter_map(|ty| match ty {
             UserType::Domain(domain) => Some(*domain),
             UserType::Enum(_) | UserType::Composite(_) => None,
@@ -213,6 +216,13 @@ impl Catalog {
     /// of its relation.
     fn shown_object(&self, id: u32) -> String {
         let ty = self.types.iter().find(|ty| ty.id() == id);
+        // A function of an extension is behind it.
+        if let Some(extension) = self.extensions.iter().find(|it| it.id == id) {
+            return match self.path.contains(&extension.schema) {
+                true => String::new(),
+                false => quoted(self.schema_name(extension.schema)),
+            };
+        }
         let function = || self.function_name(id.into());
         let relation =
             || self.relation_name(table_of_row_type(id).unwrap_or(id).into()).or_else(function);
@@ -280,6 +290,7 @@ impl Catalog {
             id if self.schemas.contains_key(&id) => (2615, "pg_namespace"),
             id if self.types.iter().any(|ty| ty.id() == id) => (1247, "pg_type"),
             id if self.functions.iter().any(|it| it.id == id) => (1255, "pg_proc"),
+            id if self.extensions.iter().any(|it| it.id == id) => (3079, "pg_extension"),
             _ => (1259, "pg_class"),
         }
     }

@@ -22,6 +22,7 @@ mod definitions;
 mod dependencies;
 mod describe;
 mod domains;
+mod extensions;
 pub(crate) mod functions;
 mod information_schema;
 mod input_functions;
@@ -151,6 +152,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| clock::rows_of(&table.name))
         .or_else(|| domains::rows_of(&table.name))
         .or_else(|| dependencies::rows_of(&table.name))
+        .or_else(|| extensions::rows_of(&table.name))
         .or_else(|| functions::rows_of(&table.name))
         .or_else(|| privileges::rows_of(&table.name))
         .or_else(|| sequences::rows_of(&table.name))
@@ -401,7 +403,7 @@ async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalo
     let (mut tables, mut sequences) = (BTreeMap::new(), BTreeMap::new());
     let (mut views, mut types, mut functions) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut schemas = BTreeMap::from([(PUBLIC, "public".to_owned())]);
-    let mut comments = BTreeMap::new();
+    let (mut comments, mut extensions) = (BTreeMap::new(), BTreeMap::new());
     let mut rest = Some(range);
     while let Some(range) = rest {
         let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
@@ -420,6 +422,7 @@ async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalo
                 Object::Domain(domain) => drop(types.insert(key, UserType::Domain(domain))),
                 Object::Composite(ty) => drop(types.insert(key, UserType::Composite(ty))),
                 Object::Function(function) => functions.push(function),
+                Object::Extension(it) => drop(extensions.insert(it.name.clone(), it)),
                 Object::Schema(schema) if schema.is_gone => drop(schemas.remove(&schema.id)),
                 Object::Schema(it) => drop(schemas.insert(it.id, it.name.clone())),
             }
@@ -430,7 +433,8 @@ async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalo
     let (views, types) = (views.into_values().collect(), types.into_values().collect());
     functions.sort_by_key(|it| (it.name.clone(), it.schema, it.id));
     let path = vec![PUBLIC];
-    Ok(Catalog { tables, sequences, views, types, functions, comments, schemas, path })
+    let extensions = extensions.into_values().collect();
+    Ok(Catalog { tables, sequences, views, types, functions, extensions, comments, schemas, path })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::{OWNER, PG_CATALOG, SystemContext, Value, Writer};
 use super::{domains, functions, input_functions};
 use crate::catalog::UserType;
 use crate::domain::Domain;
+use crate::extension;
 use crate::names::{self, Qualified};
 use crate::parse;
 use crate::types::{ARRAYS, Type};
@@ -63,6 +64,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (4096, "regrole", 4, "b", "N"),
     (4191, "regcollation", 4, "b", "N"),
     (5017, "pg_mcv_list", -1, "b", "Z"),
+    (8000, "hstore", -1, "b", "U"),
 ];
 
 /// The types that conversions prefer in their categories.
@@ -203,44 +205,60 @@ pub(super) fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         row.extend(input_functions::columns(input_functions::ROW));
         out.row(&row);
     }
-    let mut one =
-        |oid: u32, name: Value<'_>, length: i32, kind: &str, category: &str, element: u32| {
-            let is_array = category == "A";
-            let of = if is_array { element } else { oid };
-            let collation = Type::from_oid(of).map_or(0, collation_of);
-            let functions = input_functions::of_type(oid).unwrap_or(input_functions::ARRAY);
-            let mut row = vec![
-                ("oid", oid.into()),
-                ("typname", name),
-                ("typnamespace", PG_CATALOG.into()),
-                ("typowner", OWNER.into()),
-                ("typlen", length.into()),
-                ("typbyval", (1..=8).contains(&length).into()),
-                ("typtype", kind.into()),
-                ("typcategory", category.into()),
-                ("typisdefined", true.into()),
-                ("typdelim", ",".into()),
-                ("typelem", element.into()),
-                ("typarray", array_of(oid).into()),
-                ("typstorage", storage(oid, length).into()),
-                ("typtypmod", (-1).into()),
-                ("typcollation", collation.into()),
-                ("typispreferred", PREFERRED.contains(&oid).into()),
-                ("typalign", input_functions::alignment(oid, is_array.then_some(element)).into()),
-                ("typsubscript", input_functions::subscript(oid, is_array)),
-            ];
-            row.extend(input_functions::columns(functions));
-            out.row(&row);
-        };
+    let mut one = |oid: u32,
+                   name: Value<'_>,
+                   schema,
+                   length: i32,
+                   kind: &str,
+                   category: &str,
+                   element: u32| {
+        let is_array = category == "A";
+        let of = if is_array { element } else { oid };
+        let collation = Type::from_oid(of).map_or(0, collation_of);
+        let functions = input_functions::of_type(oid).unwrap_or(input_functions::ARRAY);
+        let mut row = vec![
+            ("oid", oid.into()),
+            ("typname", name),
+            ("typnamespace", u32::into(schema)),
+            ("typowner", OWNER.into()),
+            ("typlen", length.into()),
+            ("typbyval", (1..=8).contains(&length).into()),
+            ("typtype", kind.into()),
+            ("typcategory", category.into()),
+            ("typisdefined", true.into()),
+            ("typdelim", ",".into()),
+            ("typelem", element.into()),
+            ("typarray", array_of(oid).into()),
+            ("typstorage", storage(oid, length).into()),
+            ("typtypmod", (-1).into()),
+            ("typcollation", collation.into()),
+            ("typispreferred", PREFERRED.contains(&oid).into()),
+            ("typalign", input_functions::alignment(oid, is_array.then_some(element)).into()),
+            ("typsubscript", input_functions::subscript(oid, is_array)),
+        ];
+        row.extend(input_functions::columns(functions));
+        out.row(&row);
+    };
+    let schema_of = |oid: u32| match Type::from_oid(oid).and_then(extension::of_type) {
+        Some(of) => {
+            let installed = context.catalog.extensions.iter().find(|it| it.name == of.name);
+            installed.map(|installed| installed.schema)
+        }
+        None => Some(PG_CATALOG),
+    };
     for (oid, name, length, kind, category) in TYPES {
-        one(*oid, (*name).into(), *length, kind, category, element_of(*oid));
+        if let Some(schema) = schema_of(*oid) {
+            one(*oid, (*name).into(), schema, *length, kind, category, element_of(*oid));
+        }
     }
     for (oid, name, length) in functions::PSEUDO_TYPES {
-        one(oid, name.into(), length, "p", "P", 0);
+        one(oid, name.into(), PG_CATALOG, length, "p", "P", 0);
     }
     for (of, array, _) in ARRAYS {
-        if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| *oid == of) {
-            one(array, format!("_{name}").into(), -1, "b", "A", of);
+        if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| *oid == of)
+            && let Some(schema) = schema_of(of)
+        {
+            one(array, format!("_{name}").into(), schema, -1, "b", "A", of);
         }
     }
     domains::types(context, out);

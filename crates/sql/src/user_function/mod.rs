@@ -354,7 +354,7 @@ pub(crate) fn is_schema_of_users(schema: &str) -> bool {
 /// True if a name in a call may be that of a function of the database.
 pub(crate) fn may_be(name: &Qualified) -> bool {
     match name.schema.as_deref() {
-        Some(schema) => is_schema_of_users(schema),
+        Some(schema) => is_schema_of_users(schema) && name.extension().is_none(),
         None => name.id().is_some() || !is_known(&name.name),
     }
 }

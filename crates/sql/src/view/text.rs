@@ -105,6 +105,13 @@ impl Mention {
         Mention { from: at.start, to: Some(at.end), stored }
     }
 
+    /// A name stands for a function of an extension.
+    pub(crate) fn of_extension(name: &ObjectName, id: u32) -> Option<Mention> {
+        let mention = Mention::of_type(name, id)?;
+        let function = names::of_extension(id, &names::function_name(name));
+        Some(Mention { stored: function.to_string(), ..mention })
+    }
+
     /// A name stands for a type.
     pub(crate) fn of_type(name: &ObjectName, id: u32) -> Option<Mention> {
         let (first, last) = (name.0.first()?.as_ident()?, name.0.last()?.as_ident()?);
@@ -157,6 +164,10 @@ pub(crate) fn show(text: &str, mut name_of: impl FnMut(u32) -> (String, String))
             continue;
         }
         out.push_str(&whole);
+        if whole.is_empty() {
+            out.push_str(part.rest_behind(&whole));
+            continue;
+        }
         let behind = part.rest.strip_prefix(" AS ").and_then(|rest| rest.strip_prefix(&*name));
         let behind = behind.filter(|rest| rest.is_empty() || rest.starts_with(is_end));
         out.push_str(behind.unwrap_or(part.rest));

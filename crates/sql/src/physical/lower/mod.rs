@@ -13,7 +13,7 @@ use crate::access::{Access, Wish};
 use crate::bind::{self, OnLocked, RowLocks, Strength};
 use crate::datum::Datum;
 use crate::effects;
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::expr::Expr;
 use crate::logical::{self, ColumnId, Rel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +90,7 @@ struct Lowering {
 }
 
 fn internal(what: &str) -> SqlError {
-    SqlError::new("XX000", format!("the query's plan is wrong: {what}"))
+    SqlError::new(state::INTERNAL, format!("the query's plan is wrong: {what}"))
 }
 
 fn position(layout: &[ColumnId], id: ColumnId) -> Result<usize, SqlError> {
