@@ -71,7 +71,11 @@ impl<'a> Evaluation<'a> {
     ) -> Finds {
         let mut finds = false;
         if from == Some(0) {
-            finds = self.with_lenience(true, |this| this.next(id, item, found))?;
+            finds = match self.with_lenience(true, |this| this.next(id, item, found)) {
+                // As in PostgreSQL, the values inside decide then.
+                Err(Stop::Silent) if item.has_parts() => false,
+                finds => finds?,
+            };
             if finds && found.is_none() {
                 return Ok(true);
             }

@@ -13,6 +13,7 @@
 use super::item::Item;
 use crate::interrupt;
 use crate::json::{Node, View};
+use crate::stack;
 
 /// The distance between the ids of two values.
 const VALUE: i64 = 10_000_000_000;
@@ -24,17 +25,32 @@ const WORD: i64 = 4;
 pub(super) struct Base<'a> {
     value: Item<'a>,
     number: i64,
+    /// The place of the last id at each level: the next one is often behind it.
+    cursors: Vec<Cursor>,
+}
+
+/// A place in an array or an object.
+#[derive(Clone, Default)]
+struct Cursor {
+    /// Where the container's bytes begin and end.
+    container: (usize, usize),
+    /// The offset of its first part.
+    from: i64,
+    /// The number of parts before the place.
+    at: usize,
+    /// The offset behind these.
+    end: i64,
 }
 
 impl<'a> Base<'a> {
     pub(super) fn new(value: Item<'a>, number: i64) -> Base<'a> {
-        Base { value, number }
+        Base { value, number, cursors: Vec::new() }
     }
 
     /// Returns the id of an object.
-    pub(super) fn id_of(&self, object: &Item<'a>) -> i64 {
+    pub(super) fn id_of(&mut self, object: &Item<'a>) -> i64 {
         let offset = match (self.value.node(), object.node()) {
-            (Some(whole), Some(part)) => offset(whole, part),
+            (Some(whole), Some(part)) => offset(whole, part, &mut self.cursors),
             _ => 0,
         };
         self.number * VALUE + offset
@@ -42,37 +58,76 @@ impl<'a> Base<'a> {
 }
 
 /// Returns the offset of a value inside another; 0 if it is not inside.
-fn offset(whole: Node<'_>, part: Node<'_>) -> i64 {
-    let (mut at, mut node) = (0, whole);
-    loop {
+fn offset(whole: Node<'_>, part: Node<'_>, cursors: &mut Vec<Cursor>) -> i64 {
+    let (mut offset, mut node) = (0, whole);
+    for level in 0.. {
         interrupt::step();
-        if node.bytes().as_ptr_range() == part.bytes().as_ptr_range() {
-            return at;
+        if bounds(node) == bounds(part) {
+            return offset;
         }
-        let Some((from, inner)) = step_into(at, node, part) else { return 0 };
-        (at, node) = (from, inner);
+        if cursors.len() == level {
+            cursors.push(Cursor::default());
+        }
+        match cursors[level].step_into(offset, node, part) {
+            Some(inner) => (offset, node) = inner,
+            None => break,
+        }
+    }
+    0
+}
+
+fn bounds(node: Node<'_>) -> (usize, usize) {
+    let bytes = node.bytes().as_ptr_range();
+    (bytes.start as usize, bytes.end as usize)
+}
+
+/// Returns the item, or the value of the member, at a place.
+fn part_at(node: Node<'_>, at: usize) -> Option<Node<'_>> {
+    match node.view() {
+        View::Array(items) => items.get(at),
+        View::Object(members) => members.get(at).map(|(_, value)| value),
+        _ => None,
     }
 }
 
-/// Returns the part of a value that another is in, and its offset.
-fn step_into<'a>(at: i64, node: Node<'a>, part: Node<'_>) -> Option<(i64, Node<'a>)> {
-    let (parts, mut end): (Vec<Node<'a>>, i64) = match node.view() {
-        View::Array(items) => (items.iter().collect(), at + WORD * (1 + items.len() as i64)),
+/// Returns the offset of the first part of a container that begins at an offset.
+fn first_part(offset: i64, node: Node<'_>) -> i64 {
+    match node.view() {
+        View::Array(items) => offset + WORD * (1 + items.len() as i64),
         View::Object(members) => {
             let keys: usize = members.iter().map(|(key, _)| key.len()).sum();
-            let entries = WORD * (1 + 2 * members.len() as i64);
-            (members.iter().map(|(_, value)| value).collect(), at + entries + keys as i64)
+            offset + WORD * (1 + 2 * members.len() as i64) + keys as i64
         }
-        _ => return None,
-    };
-    for inner in parts {
-        interrupt::step();
-        if inner.place_of(part).is_some() {
-            return Some((start(end, inner), inner));
-        }
-        end = end_of(end, inner);
+        _ => offset,
     }
-    None
+}
+
+impl Cursor {
+    /// Returns the part of a container that another value is in, and its offset.
+    fn step_into<'a>(
+        &mut self,
+        offset: i64,
+        node: Node<'a>,
+        part: Node<'_>,
+    ) -> Option<(i64, Node<'a>)> {
+        if self.container != bounds(node) {
+            let from = first_part(offset, node);
+            *self = Cursor { container: bounds(node), from, at: 0, end: from };
+        }
+        // Perhaps it is before the place.
+        for _ in 0..2 {
+            while let Some(inner) = part_at(node, self.at) {
+                interrupt::step();
+                if inner.place_of(part).is_some() {
+                    return Some((start(self.end, inner), inner));
+                }
+                self.end = end_of(self.end, inner);
+                self.at += 1;
+            }
+            (self.at, self.end) = (0, self.from);
+        }
+        None
+    }
 }
 
 /// Returns where a value begins that is appended.
@@ -85,20 +140,15 @@ fn start(end: i64, node: Node<'_>) -> i64 {
 
 /// Returns where a value ends that is appended.
 fn end_of(end: i64, node: Node<'_>) -> i64 {
+    interrupt::step();
     let at = start(end, node);
     match node.view() {
         View::Null | View::Bool(_) => at,
         View::String(text) => at + text.len() as i64,
         View::Number(digits) => at + number_bytes(digits),
-        View::Array(items) => {
-            let from = at + WORD * (1 + items.len() as i64);
-            crate::stack::level(|| items.iter().fold(from, end_of))
-        }
-        View::Object(members) => {
-            let keys: usize = members.iter().map(|(key, _)| key.len()).sum();
-            let from = at + WORD * (1 + 2 * members.len() as i64) + keys as i64;
-            let values = members.iter().map(|(_, value)| value);
-            crate::stack::level(|| values.fold(from, end_of))
+        View::Array(_) | View::Object(_) => {
+            let parts = (0..).map_while(|place| part_at(node, place));
+            stack::level(|| parts.fold(first_part(at, node), end_of))
         }
     }
 }

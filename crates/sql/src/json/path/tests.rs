@@ -148,6 +148,8 @@ fn ids_of_objects_are_postgresql_s() {
     let ids = |document: &str, text: &str| found(document, &format!("{text}.keyvalue().id"));
     assert_eq!(ids("{\"a\": 1, \"b\": 2}", "$"), ["0", "0"]);
     assert_eq!(ids("[{\"a\": 1}, {\"b\": 2}]", "$[*]"), ["12", "36"]);
+    // Also those before the one that was met last.
+    assert_eq!(ids("[{\"a\": 1}, {\"b\": 2}]", "$[1, 0, 1]"), ["36", "12", "36"]);
 }
 
 #[test]
