@@ -1,5 +1,6 @@
 //! Casts, implicit, on assignment, and explicit.
 
+use crate::base_type::Kind;
 use crate::bits::Bits;
 use crate::datetime::{self, Local, ZonedTime};
 use crate::datum::Datum;
@@ -69,6 +70,7 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
         || (from.is_text() && to.is_text())
         || (from.is_row() && to == Type::Record)
         || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
+        || is_citext(from) && matches!(to, Type::Text | Type::Varchar(_))
         || matches!(
             (from, to),
             (Type::Date, Type::Timestamp | Type::TimestampTz)
@@ -79,6 +81,11 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
                 | (Type::Cidr, Type::Inet)
                 | (Type::Timestamp, Type::TimestampTz)
         )
+}
+
+/// True for texts without regard to case, which convert as texts do.
+fn is_citext(ty: Type) -> bool {
+    matches!(ty, Type::Base(of) if of.kind() == Kind::Citext)
 }
 
 /// True if the ids of both types are those of objects of one kind: functions, or operators.
@@ -107,6 +114,7 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
         || matches!((from, to), (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json))
         || matches!((from, to), (Type::Inet, Type::Cidr))
         || to.is_text()
+        || is_citext(to)
 }
 
 /// Whether an explicit cast exists.
@@ -126,6 +134,7 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
         || matches!((from, to), (Type::Int4 | Type::Int8, Type::Bit(_)))
         || matches!((from, to), (Type::Bit(_), Type::Int4 | Type::Int8))
         || from.is_text()
+        || is_citext(from)
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
         || from == Type::Jsonb && (to.is_number() || to == Type::Bool)
         || from == Type::Hstore && matches!(to, Type::Json | Type::Jsonb)
@@ -169,6 +178,7 @@ pub(crate) fn cast(
         | (same @ Datum::TimestampTz(_), Type::TimestampTz)
         | (same @ Datum::Interval(_), Type::Interval)
         | (same @ Datum::Enum(_), Type::Enum(_))
+        | (same @ Datum::Base(_), Type::Base(_))
         | (same @ Datum::Record(_), Type::Record)
         | (same @ Datum::Text(_), Type::Text | Type::Varchar(None)) => same,
         (Datum::Text(text), Type::Varchar(Some(limit))) => {
@@ -257,6 +267,13 @@ pub(crate) fn cast(
         (Datum::Text(text), to) => {
             cast(Datum::from_text_in(to, &text, local)?, to, explicit, local)?
         }
+        (Datum::Base(value), to) if !to.is_text() => {
+            cast(Datum::text(value.text()), to, explicit, local)?
+        }
+        (other, Type::Base(ty)) => match cast(other, Type::Text, explicit, local)? {
+            Datum::Text(text) => Datum::Base(ty.read(&text)?),
+            other => return Err(cannot(&other)),
+        },
         (Datum::Bool(b), Type::Int4) => Datum::Int4(b.into()),
         (Datum::Int4(n), Type::Bool) => Datum::Bool(n != 0),
         (other, to) if to.is_text() => {

@@ -1,6 +1,7 @@
 //! One value of a row.
 
 use crate::array::Array;
+use crate::base_type::BaseValue;
 use crate::bits::Bits;
 use crate::datetime::ZonedTime;
 use crate::enumeration::EnumValue;
@@ -78,6 +79,8 @@ pub enum Datum {
     Object(u32, Arc<str>),
     /// A value of an enum type.
     Enum(EnumValue),
+    /// A value of a base type.
+    Base(BaseValue),
     /// A row.
     Record(Arc<Record>),
 }
@@ -110,12 +113,14 @@ impl PartialEq for Datum {
             (Oid(a), Oid(b)) => a == b,
             (Object(a, x), Object(b, y)) => (a, x) == (b, y),
             (Enum(a), Enum(b)) => a == b,
+            (Base(a), Base(b)) => a == b,
             (Record(a), Record(b)) => a == b,
             (
                 Null | Bool(_) | Int2(_) | Int4(_) | Int8(_) | Float4(_) | Float8(_) | Numeric(_)
                 | Text(_) | Bytes(_) | Uuid(_) | Date(_) | Time(_) | TimeTz(_) | Timestamp(_)
                 | TimestampTz(_) | Interval(_) | Network(_) | Json(_) | Jsonb(_) | JsonPath(_)
-                | Array(_) | Bits(_) | Oid(_) | Object(..) | Enum(_) | Record(_) | Hstore(_),
+                | Array(_) | Bits(_) | Oid(_) | Object(..) | Enum(_) | Base(_) | Record(_)
+                | Hstore(_),
                 _,
             ) => false,
         }
@@ -165,6 +170,7 @@ impl Datum {
             Datum::Oid(_) => Type::Oid,
             Datum::Object(..) => Type::Object(Object::Class),
             Datum::Enum(value) => Type::Enum(value.type_of()),
+            Datum::Base(value) => Type::Base(value.type_of()),
             Datum::Record(record) => record.shape().ty(),
         })
     }
@@ -209,6 +215,7 @@ impl Datum {
             (Array(a), Array(b)) => a.order(b),
             (Bits(a), Bits(b)) => a.order(b),
             (Enum(a), Enum(b)) => a.place().cmp(b.place()),
+            (Base(a), Base(b)) => a.order(b),
             (Record(a), Record(b)) => a.order(b),
             (Numeric(a), Numeric(b)) => a.order(b),
             (Float4(_) | Float8(_), _) | (_, Float4(_) | Float8(_)) => {

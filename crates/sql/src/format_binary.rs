@@ -77,6 +77,7 @@ impl Datum {
             }
             Datum::Oid(oid) | Datum::Object(oid, _) => out.extend(oid.to_be_bytes()),
             Datum::Enum(value) => out.extend(value.label().as_bytes()),
+            Datum::Base(value) => out.extend(value.text().as_bytes()),
             Datum::Record(record) => record.write_binary(out),
         }
         true
@@ -129,6 +130,7 @@ impl Datum {
             },
             Type::Hstore => Datum::Hstore(Hstore::from_binary(bytes)?),
             Type::Enum(of) => Datum::Enum(of.labelled(text(bytes)?)?),
+            Type::Base(of) => Datum::Base(of.read(text(bytes)?)?),
             Type::Bytea => Datum::Bytes(Bytes::copy_from_slice(bytes)),
             Type::Record => return Err(record::no_fields()),
             Type::Composite(ty) => Datum::Record(Record::from_binary(ty, bytes)?.into()),
@@ -236,7 +238,7 @@ fn read_array(element: Type, bytes: &[u8]) -> Result<Array, SqlError> {
     }
     let found = u32::try_from(oid).ok();
     let is_its = match element {
-        Type::Enum(_) | Type::Composite(_) => found == Some(element.oid()),
+        Type::Enum(_) | Type::Composite(_) | Type::Base(_) => found == Some(element.oid()),
         _ => found.and_then(Type::from_oid).map(Type::base) == Some(element.base()),
     };
     if !is_its {

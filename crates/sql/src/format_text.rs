@@ -79,6 +79,7 @@ impl Datum {
             Datum::Oid(oid) => _ = write!(out, "{oid}"),
             Datum::Object(_, name) => out.push_str(name),
             Datum::Enum(value) => out.push_str(value.label()),
+            Datum::Base(value) => out.push_str(value.text()),
             Datum::Record(record) => record.write_text(zone, out),
         }
         true
@@ -182,6 +183,7 @@ impl Datum {
                 Datum::Array(Array::from_text_in(element.ty(), text, local)?.into())
             }
             Type::Enum(ty) => Datum::Enum(ty.labelled(text)?),
+            Type::Base(ty) => Datum::Base(ty.read(text)?),
         })
     }
 }

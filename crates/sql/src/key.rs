@@ -21,6 +21,7 @@
 //!             their lengths, their lower bounds
 //!   timetz    52 + 8 bytes of the microseconds in UTC, 4 of the seconds to the west
 //!   bit       54 + bytes, escaped and ended as those of a text, the number of bits in the last
+//!   citext    5A + bytes in lower case, escaped and ended as those of a text
 //!   row       56 + (01 and the field) for each field up to the last that is not NULL, 02
 //!   hstore    58 + bytes in the order of values, escaped and ended as those of a text
 //!   NULL      F0
@@ -59,6 +60,7 @@ const TIMETZ_BYTES: usize = 12;
 const BITS: u8 = 0x54;
 const RECORD: u8 = 0x56;
 const HSTORE: u8 = 0x58;
+const BASE: u8 = 0x5A;
 const NULL: u8 = 0xF0;
 
 /// Appends a value.
@@ -124,6 +126,10 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
         Datum::Enum(value) => {
             out.push(ENUM);
             write_escaped(value.place(), out);
+        }
+        Datum::Base(value) => {
+            out.push(BASE);
+            write_escaped(value.key().as_bytes(), out);
         }
         Datum::Record(record) => write_record(record, out),
     }
@@ -198,7 +204,8 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// True if a key of this type determines the whole value. A number's scale, the sign of a zero,
-/// and an interval's parts are lost; arrays, rows, `jsonb` and `hstore` are stored a second time.
+/// an interval's parts, and the case of a `citext` are lost; arrays, rows, `jsonb` and `hstore` are
+/// stored a second time.
 pub(crate) const fn is_exact(ty: Type) -> bool {
     let is_lossy = matches!(
         ty.plain(),
@@ -209,6 +216,7 @@ pub(crate) const fn is_exact(ty: Type) -> bool {
             | Type::Array(_)
             | Type::Jsonb
             | Type::Hstore
+            | Type::Base(_)
     );
     !is_lossy && !ty.is_row()
 }
@@ -282,7 +290,7 @@ impl<'a> Reader<'a> {
                 self.escaped(invert)?;
                 1
             }
-            TEXT | BYTES | JSONB | ENUM | HSTORE => {
+            TEXT | BYTES | JSONB | ENUM | HSTORE | BASE => {
                 self.escaped(invert)?;
                 0
             }

@@ -40,6 +40,7 @@ mod alter_any;
 mod array;
 mod attributes;
 mod backfill;
+mod base_type;
 mod bind;
 mod bits;
 mod brackets;

@@ -140,6 +140,7 @@ pub(crate) fn weight(row: &[Datum]) -> usize {
 pub(crate) fn behind(datum: &Datum) -> usize {
     match datum {
         Datum::Text(text) => text.len() + 32,
+        Datum::Base(value) => value.text().len() + 32,
         Datum::Bytes(bytes) => bytes.len() + 32,
         Datum::Bits(bits) => bits.bytes().len() + 32,
         Datum::Json(text) => text.len() + 32,

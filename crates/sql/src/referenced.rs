@@ -165,7 +165,8 @@ pub(crate) async fn readable(
             | Object::Composite(_)
             | Object::Schema(_)
             | Object::Function(_)
-            | Object::Extension(_),
+            | Object::Extension(_)
+            | Object::BaseType(_),
         )
         | None => {}
     }

@@ -176,6 +176,7 @@ fn write(datum: &Datum, out: &mut Vec<u8>) {
         // No column of a stored table has such a type.
         Datum::Object(oid, _) => write_signed((*oid).into(), out),
         Datum::Enum(value) => write_bytes(value.place(), out),
+        Datum::Base(value) => write_bytes(value.text().as_bytes(), out),
         Datum::Record(record) => write_record(record, out),
     }
 }
@@ -307,6 +308,7 @@ impl<'a> Source<'a> {
             | Type::Jsonb
             | Type::JsonPath
             | Type::Hstore
+            | Type::Base(_)
             | Type::Enum(_) => {
                 let length = self.length()?;
                 self.take(length)?;
@@ -484,6 +486,7 @@ impl<'a> Source<'a> {
                 let length = self.length()?;
                 Datum::Bytes(Bytes::copy_from_slice(self.take(length)?))
             }
+            Type::Base(ty) => Datum::Base(ty.read(self.text()?)?),
             Type::Enum(ty) => {
                 let length = self.length()?;
                 Datum::Enum(ty.placed(self.take(length)?)?)

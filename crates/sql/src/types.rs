@@ -1,5 +1,6 @@
 //! The column types, with PostgreSQL's names and object ids.
 
+use crate::base_type::BaseType;
 use crate::catalog::UserType;
 use crate::composite::Composite;
 use crate::enumeration::Enum;
@@ -89,6 +90,8 @@ pub enum Type {
     Record,
     /// A composite type of the database, or the row type of a table
     Composite(Composite),
+    /// A base type that an extension has brought to the database
+    Base(BaseType),
 }
 
 /// A kind of objects that a type has the ids of.
@@ -366,6 +369,7 @@ impl Type {
             Type::Void => 2278,
             Type::Record => 2249,
             Type::Composite(ty) => ty.id(),
+            Type::Base(ty) => ty.id(),
             Type::Object(kind) => kind.oid(),
         }
     }
@@ -496,6 +500,7 @@ impl Type {
             Type::Void => "void",
             Type::Record => "record",
             Type::Composite(ty) => ty.shown(),
+            Type::Base(ty) => ty.shown(),
             Type::Object(kind) => kind.name(),
         }
     }
@@ -571,6 +576,7 @@ impl Type {
         match self {
             Type::Enum(of) => Some(UserType::Enum(of)),
             Type::Composite(of) => Some(UserType::Composite(of)),
+            Type::Base(of) => Some(UserType::Base(of)),
             Type::Array(element) => element.of,
             _ => None,
         }
@@ -598,6 +604,7 @@ impl Type {
         match self {
             Type::Array(Element { of: Some(old), .. }) => old.ty().with_version(new).array(),
             Type::Enum(old) if UserType::Enum(old) == new => new.ty(),
+            Type::Base(old) if UserType::Base(old) == new => new.ty(),
             Type::Composite(old) if UserType::Composite(old) == new => new.ty(),
             Type::Composite(old) => Type::Composite(old.with_version(new)),
             other => other,

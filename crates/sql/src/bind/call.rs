@@ -197,6 +197,9 @@ impl Binder {
         if name == "nullif" {
             return self.nullif(bound);
         }
+        if self.is_folding_call(name, &bound) {
+            return self.folding_call(name, bound);
+        }
         match self.type_before_literal(name, &bound) {
             Some(ty) if extension::of_type(ty).is_none() => {
                 Ok(Typed::of(self.coerce(bound.remove(0), ty, true)?, ty))

@@ -1,5 +1,6 @@
 //! Binds the expressions of one query level.
 
+use super::citext::{folding, folds, is_citext};
 use super::subquery::row_of;
 use super::target::is_default;
 use super::types::shared;
@@ -408,7 +409,11 @@ impl Binder {
                 if escape_char.is_some() {
                     return Err(SqlError::unsupported("SIMILAR TO … ESCAPE"));
                 }
-                let similar = self.function("similar to", &[expr, pattern])?.expr;
+                let sides = self.bind_all(&[expr, pattern])?;
+                if folds(self.type_of(&sides[0]), self.type_of(&sides[1])) {
+                    return Err(SqlError::unsupported("SIMILAR TO of citext"));
+                }
+                let similar = self.apply("similar to", sides)?.expr;
                 boolean(if *negated { Expr::Not(Box::new(similar)) } else { similar })
             }
             ast::Expr::Subquery(query) => self.scalar_subquery(query)?,
@@ -609,6 +614,8 @@ impl Binder {
             return self.arith(arith, left, right, &shown);
         }
         if let Some(name) = operator_name(op) {
+            let (of_left, of_right) = (self.type_of(&left), self.type_of(&right));
+            let name = if folds(of_left, of_right) { folding(name) } else { name };
             return self.apply(name, vec![left, right]);
         }
         Err(SqlError::unsupported(format!("the operator {op}")))
@@ -696,8 +703,15 @@ impl Binder {
         escape: Option<&ast::ValueWithSpan>,
         fold: bool,
     ) -> Result<Typed, SqlError> {
-        let (mut text, pattern) = (self.bind_free(text)?, self.bind_free(pattern)?);
-        if text.ty == Some(Type::ByteChar) {
+        let (mut text, mut pattern) = (self.bind(text)?, self.bind_free(pattern)?);
+        let fold = fold || folds(self.type_of(&text), pattern.ty);
+        if text.ty.is_none() {
+            text = Typed::of(self.coerce(text, Type::Text, false)?, Type::Text);
+        }
+        if is_citext(pattern.ty) {
+            pattern = Typed::of(self.coerce(pattern, Type::Text, false)?, Type::Text);
+        }
+        if text.ty == Some(Type::ByteChar) || is_citext(text.ty) {
             text = Typed::of(self.coerce(text, Type::Text, false)?, Type::Text);
         }
         if !text.ty.is_some_and(Type::is_text) || !pattern.ty.is_some_and(Type::is_text) {

@@ -30,6 +30,9 @@ impl Binder {
         let (mut columns, mut fields) = (Vec::new(), Vec::new());
         for (name, args) in calls {
             let args = without_results(self.bind_all(args)?);
+            if self.is_folding_call(name, &args) {
+                return Err(SqlError::unsupported(format!("{name} of citext in FROM")));
+            }
             let (function, args, ty) = self.resolve_call(name, args)?;
             bound.push((function, args));
             if !function.columns.is_empty() {

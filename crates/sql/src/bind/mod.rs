@@ -8,6 +8,7 @@ mod arbiter;
 mod array;
 mod call;
 mod change;
+mod citext;
 mod definitions;
 mod empty;
 mod enumeration;

@@ -1,6 +1,7 @@
 //! The kinds of objects that have a descriptor, a version and a name.
 
 use super::{Planned, Schema, Table, UserType};
+use crate::base_type::BaseType;
 use crate::composite::Composite;
 use crate::domain::Domain;
 use crate::enumeration::Enum;
@@ -49,6 +50,8 @@ const TABLE_WITH_COLLATIONS: u64 = 0x6d_0013;
 const FUNCTION: u64 = 0x6d_0020;
 /// The tag before the descriptor of an installed extension.
 const EXTENSION: u64 = 0x6d_0021;
+/// The tag before the descriptor of a base type.
+const BASE_TYPE: u64 = 0x6d_0022;
 
 fn tagged(kind: u64, descriptor: &impl Encode<()>) -> Vec<u8> {
     let mut e = Encoder::new(Vec::new());
@@ -107,6 +110,7 @@ pub(crate) enum Object {
     Schema(Arc<Schema>),
     Function(Arc<UserFunction>),
     Extension(Arc<Installed>),
+    BaseType(BaseType),
 }
 
 impl Object {
@@ -118,6 +122,7 @@ impl Object {
             Object::Enum(ty) => ty.id(),
             Object::Domain(domain) => domain.id(),
             Object::Composite(ty) => ty.id(),
+            Object::BaseType(ty) => ty.id(),
             Object::Schema(schema) => schema.id,
             Object::Function(function) => function.id,
             Object::Extension(extension) => extension.id,
@@ -132,6 +137,7 @@ impl Object {
             Object::Enum(ty) => &ty.descriptor().name,
             Object::Domain(domain) => &domain.descriptor().name,
             Object::Composite(ty) => &ty.descriptor().name,
+            Object::BaseType(ty) => &ty.descriptor().name,
             Object::Schema(schema) => &schema.name,
             Object::Function(function) => &function.name,
             Object::Extension(extension) => &extension.name,
@@ -144,7 +150,9 @@ impl Object {
             Object::Table(table) => table.kind(),
             Object::View(_) => "view",
             Object::Sequence(_) => "sequence",
-            Object::Enum(_) | Object::Domain(_) | Object::Composite(_) => "type",
+            Object::Enum(_) | Object::Domain(_) | Object::Composite(_) | Object::BaseType(_) => {
+                "type"
+            }
             Object::Schema(_) => "schema",
             Object::Function(_) => "function",
             Object::Extension(_) => "extension",
@@ -160,6 +168,7 @@ impl Object {
             Object::Enum(ty) => ty.descriptor().schema,
             Object::Domain(domain) => domain.descriptor().schema,
             Object::Composite(ty) => ty.descriptor().schema,
+            Object::BaseType(ty) => ty.descriptor().schema,
             Object::Schema(_) => 0,
             Object::Function(function) => function.schema,
             Object::Extension(extension) => extension.schema,
@@ -169,7 +178,7 @@ impl Object {
     /// Returns the key of its name.
     pub(crate) fn name_key(&self) -> Key {
         match self {
-            Object::Enum(_) | Object::Domain(_) | Object::Composite(_) => {
+            Object::Enum(_) | Object::Domain(_) | Object::Composite(_) | Object::BaseType(_) => {
                 kv::type_name_key(self.schema(), self.name())
             }
             Object::Schema(schema) => kv::schema_name_key(&schema.name),
@@ -188,6 +197,7 @@ impl Object {
             Object::Enum(ty) => ty.planned(),
             Object::Domain(domain) => domain.planned(),
             Object::Composite(ty) => ty.planned(),
+            Object::BaseType(ty) => ty.planned(),
             Object::Schema(schema) => schema.planned(),
             Object::Function(function) => function.planned(),
             Object::Extension(extension) => extension.planned(),
@@ -250,6 +260,7 @@ impl Object {
             Object::Enum(ty) => tagged(ENUM, ty.descriptor()),
             Object::Domain(domain) => tagged(DOMAIN, domain),
             Object::Composite(ty) => tagged(COMPOSITE, ty.descriptor()),
+            Object::BaseType(ty) => tagged(BASE_TYPE, ty.descriptor()),
             Object::Schema(schema) => tagged(SCHEMA, &**schema),
             Object::Function(function) => tagged(FUNCTION, &**function),
             Object::Extension(extension) => tagged(EXTENSION, &**extension),
@@ -287,6 +298,7 @@ impl Object {
                 Ok(Object::Composite(Composite::of(descriptor)))
             }
             FUNCTION => Ok(Object::Function(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
+            BASE_TYPE => Ok(Object::BaseType(BaseType::of(d.decode().map_err(|e| wrong(&e))?))),
             EXTENSION => Ok(Object::Extension(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             SCHEMA => Ok(Object::Schema(Arc::new(d.decode().map_err(|e| wrong(&e))?))),
             NEWER_TABLE

@@ -181,7 +181,9 @@ impl ColumnDef {
         match new {
             UserType::Domain(new) if self.domain == Some(new) => self.domain = Some(new),
             UserType::Domain(_) => {}
-            UserType::Enum(_) | UserType::Composite(_) => self.ty = self.ty.with_version(new),
+            UserType::Enum(_) | UserType::Composite(_) | UserType::Base(_) => {
+                self.ty = self.ty.with_version(new)
+            }
         }
     }
 
@@ -223,6 +225,7 @@ impl ColumnDef {
 }
 
 pub(crate) mod type_codec {
+    use crate::base_type::BaseType;
     use crate::catalog::UserType;
     use crate::composite::Composite;
     use crate::enumeration::Enum;
@@ -233,6 +236,7 @@ pub(crate) mod type_codec {
 
     /// Marks a type whose descriptor follows.
     const COMPOSITE: u8 = 1;
+    const BASE: u8 = 2;
 
     pub(crate) fn encode<C, W: Write>(
         ty: &Type,
@@ -254,6 +258,11 @@ pub(crate) mod type_codec {
                 e.array(4)?.u32(ty.oid())?.bool(is_array)?;
                 e.encode(of.descriptor())?.u8(COMPOSITE)?.ok()
             }
+            // Those refuse the third part.
+            Some(UserType::Base(of)) => {
+                e.array(5)?.u32(ty.oid())?.bool(is_array)?.null()?;
+                e.u8(BASE)?.encode(of.descriptor())?.ok()
+            }
             Some(UserType::Domain(_)) => Err(EncodeError::message("a type is no domain")),
             None => e.array(2)?.u32(ty.oid())?.i32(ty.modifier())?.ok(),
         }
@@ -266,6 +275,13 @@ pub(crate) mod type_codec {
         if d.datatype()? == minicbor::data::Type::Bool {
             let is_array = d.bool()?;
             let of = match length {
+                Some(5) => {
+                    d.null()?;
+                    if d.u8()? != BASE {
+                        return Err(DecodeError::message("a type of a later release"));
+                    }
+                    Type::Base(BaseType::of(d.decode()?))
+                }
                 Some(3) => Type::Enum(Enum::of(d.decode()?).map_err(DecodeError::message)?),
                 _ => {
                     let of = Type::Composite(Composite::of(d.decode()?));

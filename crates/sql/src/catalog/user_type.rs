@@ -1,6 +1,7 @@
 //! The types of a database, which names may mean beside PostgreSQL's.
 
 use super::{Object, Planned};
+use crate::base_type::BaseType;
 use crate::composite::Composite;
 use crate::domain::Domain;
 use crate::enumeration::Enum;
@@ -15,6 +16,8 @@ pub enum UserType {
     Domain(Domain),
     /// A composite type.
     Composite(Composite),
+    /// A base type.
+    Base(BaseType),
 }
 
 impl UserType {
@@ -24,6 +27,7 @@ impl UserType {
             Object::Enum(ty) => Some(UserType::Enum(*ty)),
             Object::Domain(domain) => Some(UserType::Domain(*domain)),
             Object::Composite(ty) => Some(UserType::Composite(*ty)),
+            Object::BaseType(ty) => Some(UserType::Base(*ty)),
             _ => None,
         }
     }
@@ -34,6 +38,7 @@ impl UserType {
             UserType::Enum(of) => Type::Enum(of),
             UserType::Domain(of) => of.base(),
             UserType::Composite(of) => Type::Composite(of),
+            UserType::Base(of) => Type::Base(of),
         }
     }
 
@@ -43,6 +48,7 @@ impl UserType {
             UserType::Enum(of) => of.id(),
             UserType::Domain(of) => of.id(),
             UserType::Composite(of) => of.id(),
+            UserType::Base(of) => of.id(),
         }
     }
 
@@ -52,6 +58,7 @@ impl UserType {
             UserType::Enum(of) => of.array_id(),
             UserType::Domain(of) => of.array_id(),
             UserType::Composite(of) => of.array_id(),
+            UserType::Base(of) => of.array_id(),
         }
     }
 
@@ -61,6 +68,7 @@ impl UserType {
             UserType::Enum(of) => &of.descriptor().name,
             UserType::Domain(of) => &of.descriptor().name,
             UserType::Composite(of) => &of.descriptor().name,
+            UserType::Base(of) => &of.descriptor().name,
         }
     }
 
@@ -70,6 +78,7 @@ impl UserType {
             UserType::Enum(of) => of.descriptor().schema,
             UserType::Domain(of) => of.descriptor().schema,
             UserType::Composite(of) => of.descriptor().schema,
+            UserType::Base(of) => of.descriptor().schema,
         }
     }
 
@@ -79,6 +88,7 @@ impl UserType {
             UserType::Enum(of) => of.shown(),
             UserType::Domain(of) => of.shown(),
             UserType::Composite(of) => of.shown(),
+            UserType::Base(of) => of.shown(),
         }
     }
 
@@ -88,6 +98,7 @@ impl UserType {
             UserType::Enum(of) => of.shown_array(),
             UserType::Domain(of) => of.shown_array(),
             UserType::Composite(of) => of.shown_array(),
+            UserType::Base(of) => of.shown_array(),
         }
     }
 
@@ -97,6 +108,7 @@ impl UserType {
             UserType::Enum(of) => Object::Enum(of),
             UserType::Domain(of) => Object::Domain(of),
             UserType::Composite(of) => Object::Composite(of),
+            UserType::Base(of) => Object::BaseType(of),
         }
     }
 
@@ -106,6 +118,7 @@ impl UserType {
             (UserType::Enum(one), UserType::Enum(other)) => one.is_version(other),
             (UserType::Domain(one), UserType::Domain(other)) => one.is_version(other),
             (UserType::Composite(one), UserType::Composite(other)) => one.is_version(other),
+            (UserType::Base(one), UserType::Base(other)) => one.is_version(other),
             _ => false,
         }
     }
@@ -115,6 +128,7 @@ impl UserType {
             UserType::Enum(of) => of.planned(),
             UserType::Domain(of) => of.planned(),
             UserType::Composite(of) => of.planned_row(),
+            UserType::Base(of) => of.planned(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! CREATE, ALTER and DROP EXTENSION, and the part of extensions in stored expressions.
 
-use super::{Ddl, change, depended_on, users, views};
+use super::{Ddl, change, depended_on, types, users, views};
+use crate::base_type::{BaseType, Descriptor};
 use crate::bind::is_of_postgresql;
 use crate::catalog::{self, Object, Table, UserType};
 use crate::error::{SqlError, state};
@@ -95,8 +96,19 @@ async fn create(
     let schema = cx.place(&place).await?;
     let id = cx.next_id().await?;
     let release = declared.version.to_owned();
-    let installed = Installed { id, name: name.to_owned(), version: 1, schema, release };
-    let key = kv::extension_key(name);
+    let mut types = Vec::with_capacity(declared.types.len());
+    for (name, kind) in declared.types {
+        types::check_free(cx, schema, name).await?;
+        let (of, array, name) = (cx.next_id().await?, cx.next_id().await?, (*name).to_owned());
+        catalog::put_type_name(cx.txn, schema, &name, of)?;
+        let (version, extension, kind) = (1, id, *kind);
+        let new = Descriptor { id: of, array, name, version, schema, extension, kind };
+        catalog::put(cx.txn, &Object::BaseType(BaseType::of(new)))?;
+        types.push(of);
+    }
+    let name = name.to_owned();
+    let key = kv::extension_key(&name);
+    let installed = Installed { id, name, version: 1, schema, release, types };
     cx.txn.put(key, Some(kv::to_value(id.to_be_bytes().to_vec())))?;
     catalog::put(cx.txn, &Object::Extension(Arc::new(installed)))?;
     let mut comments = catalog::comments(cx.txn, id).await?;
@@ -128,6 +140,11 @@ async fn set_schema(cx: &mut Ddl<'_>, name: &str, schema: &str) -> Result<(), Sq
         return Ok(());
     }
     cx.clean = false;
+    for id in &old.types {
+        if let Some(ty) = users::now(cx, *id).await?.as_ref().and_then(UserType::of) {
+            types::set_schema(cx, ty, schema).await?;
+        }
+    }
     let new = Installed { schema, version: old.version + 1, ..(*old).clone() };
     catalog::put(cx.txn, &Object::Extension(Arc::new(new)))
 }
@@ -157,6 +174,11 @@ pub(super) async fn drop_one(
     let what = format!("extension {}", installed.name);
     views::drop_readers(cx, installed.id, &what, &[], cascade).await?;
     drop_uses(cx, installed, &what, cascade).await?;
+    for id in &installed.types {
+        if let Some(ty) = users::now(cx, *id).await?.as_ref().and_then(UserType::of) {
+            types::drop_with(cx, ty, &what, cascade).await?;
+        }
+    }
     cx.clean = false;
     catalog::remove(cx.txn, &Object::Extension(installed.clone()))
 }
@@ -198,7 +220,7 @@ fn parts_with(table: &Table, extension: u32) -> Vec<String> {
 /// Returns the objects that have types of an extension: columns, types, views, and functions by
 /// their parameters and results.
 fn uses_of_types(all: &system::Catalog, extension: &Extension) -> Vec<String> {
-    let is_its = |ty: Type| ty.has_part(&|part| extension.types.contains(&part));
+    let is_its = |ty: Type| ty.has_part(&|part| extension.fixed_types.contains(&part));
     let mut uses = Vec::new();
     for table in &all.tables {
         let columns = table.columns.iter().filter(|column| !column.dropped && is_its(column.ty));
@@ -211,11 +233,12 @@ fn uses_of_types(all: &system::Catalog, extension: &Extension) -> Vec<String> {
             UserType::Domain(domain) => is_its(domain.base()),
             UserType::Composite(of) => of.fields().iter().any(|field| is_its(field.ty)),
             UserType::Enum(_) => false,
+            UserType::Base(_) => false,
         };
         uses.extend(has_it.then(|| format!("type {}", ty.name())));
     }
     // A text that names a type does not tell which one it is.
-    let names = |text: &str| extension.types.iter().any(|ty| text.contains(ty.name()));
+    let names = |text: &str| extension.fixed_types.iter().any(|ty| text.contains(ty.name()));
     for view in all.views.iter().filter(|view| names(&view.text)) {
         uses.push(format!("view {}", view.name));
     }

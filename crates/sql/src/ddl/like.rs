@@ -51,7 +51,8 @@ pub(super) async fn model<'l>(cx: &mut Ddl<'_>, like: &'l Like) -> Result<Model<
             | Object::Composite(_)
             | Object::Schema(_)
             | Object::Function(_)
-            | Object::Extension(_),
+            | Object::Extension(_)
+            | Object::BaseType(_),
         )
         | None => {
             let message = format!("relation \"{name}\" does not exist");

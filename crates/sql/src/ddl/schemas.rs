@@ -217,6 +217,10 @@ pub(super) async fn relocate(
         Object::Enum(ty) => types::set_schema(cx, UserType::Enum(ty), to).await,
         Object::Domain(domain) => types::set_schema(cx, UserType::Domain(domain), to).await,
         Object::Composite(ty) => types::set_schema(cx, UserType::Composite(ty), to).await,
+        Object::BaseType(ty) => {
+            let message = format!("cannot move type {} without its extension", ty.shown());
+            Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
+        }
         Object::Schema(_) | Object::Function(_) | Object::Extension(_) => Ok(()),
     }
 }
@@ -335,6 +339,8 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
     // A sequence of a column is dropped with it.
     let is_own = |object: &Object| match object {
         Object::Sequence(sequence) => sequence.owner.is_some(),
+        // It is dropped with its extension.
+        Object::BaseType(_) => true,
         _ => false,
     };
     if !cascade && !objects.is_empty() {
@@ -375,7 +381,7 @@ async fn empty(cx: &mut Ddl<'_>, id: u32, name: &str, cascade: bool) -> Result<(
             Some(Object::Extension(extension)) => {
                 Box::pin(extensions::drop_one(cx, &extension, true)).await?;
             }
-            Some(Object::Sequence(_) | Object::Schema(_)) | None => {}
+            Some(Object::Sequence(_) | Object::Schema(_) | Object::BaseType(_)) | None => {}
         }
     }
     // A sequence in this schema may belong to a column of a table in another one.

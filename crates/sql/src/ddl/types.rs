@@ -7,6 +7,7 @@ use super::create::column_type;
 use super::{
     Ddl, attributes, change, columns, depended_on, domains, functions, labels, users, views,
 };
+use crate::base_type::BaseType;
 use crate::bind::Binder;
 use crate::catalog::{self, Object, Table, UserType};
 use crate::clauses;
@@ -212,6 +213,9 @@ pub(super) async fn alter(
 ) -> Result<(), SqlError> {
     let name = names::relation(name)?;
     let old = open(cx, &name).await?;
+    if let UserType::Base(ty) = old {
+        return Err(SqlError::unsupported(format!("ALTER TYPE of the base type {}", ty.shown())));
+    }
     if let AlterTypeOperation::Rename(AlterTypeRename { new_name }) = operation {
         return move_to(cx, old, old.schema(), &names::fold(new_name)).await;
     }
@@ -276,6 +280,11 @@ pub(super) async fn move_to(
             let mut new = ty.descriptor().clone();
             place((&mut new.schema, &mut new.name, &mut new.version));
             UserType::Composite(Composite::of(new))
+        }
+        UserType::Base(ty) => {
+            let mut new = ty.descriptor().clone();
+            place((&mut new.schema, &mut new.name, &mut new.version));
+            UserType::Base(BaseType::of(new))
         }
         UserType::Domain(domain) => {
             let mut new = domain.descriptor().clone();
@@ -371,7 +380,7 @@ pub(super) async fn replace(
             };
             check_views(cx, readable, &named).await
         }
-        (None, UserType::Enum(_) | UserType::Domain(_)) => Ok(()),
+        (None, UserType::Enum(_) | UserType::Domain(_) | UserType::Base(_)) => Ok(()),
     }
 }
 
@@ -468,6 +477,16 @@ pub(super) async fn drop(
             return Err(SqlError::new(state::DEPENDENT_OBJECTS, message)
                 .hint(format!("You can drop table {table} instead.")));
         }
+        if let UserType::Base(of) = ty {
+            let extension = users::now(cx, of.descriptor().extension).await?;
+            let extension = extension.as_ref().map_or("?", |it| it.name());
+            let message = format!(
+                "cannot drop type {} because extension {extension} requires it",
+                of.shown()
+            );
+            return Err(SqlError::new(state::DEPENDENT_OBJECTS, message)
+                .hint(format!("You can drop extension {extension} instead.")));
+        }
         drop_one(cx, ty, cascade).await?;
     }
     Ok(())
@@ -500,6 +519,16 @@ pub(super) async fn drop_one(
     ty: UserType,
     cascade: bool,
 ) -> Result<(), SqlError> {
+    drop_with(cx, ty, &format!("type {}", ty.shown()), cascade).await
+}
+
+/// Drops a type as [`drop_one`] does, for the sake of what is to be dropped.
+pub(super) async fn drop_with(
+    cx: &mut Ddl<'_>,
+    ty: UserType,
+    what: &str,
+    cascade: bool,
+) -> Result<(), SqlError> {
     let users = users::of(cx, ty.id()).await?;
     if !cascade && !users.is_empty() {
         let mut details = Vec::new();
@@ -512,7 +541,7 @@ pub(super) async fn drop_one(
                 other => details.extend(uses(other, ty)),
             }
         }
-        return Err(depended_on(&format!("type {}", ty.shown()), &details));
+        return Err(depended_on(what, &details));
     }
     cx.clean = false;
     for user in users {

@@ -140,6 +140,7 @@ fn constant(datum: &Datum, zone: &Zone) -> String {
         Datum::JsonPath(_) => Type::JsonPath,
         Datum::Hstore(_) => Type::Hstore,
         Datum::Enum(value) => Type::Enum(value.type_of()),
+        Datum::Base(value) => Type::Base(value.type_of()),
         Datum::Bits(_) => Type::Bit(None),
         Datum::Oid(_) => Type::Oid,
         Datum::Object(_, name) => return format!("'{name}'"),

@@ -17,7 +17,8 @@ pub(super) static EXTENSION: Extension = Extension {
     name: "hstore",
     version: "1.8",
     comment: "data type for storing sets of (key, value) pairs",
-    types: &[Type::Hstore],
+    fixed_types: &[Type::Hstore],
+    types: &[],
     functions: FUNCTIONS,
     refused: &[
         "#=",

@@ -22,6 +22,10 @@ pub(crate) struct Installed {
     /// The version of the extension, `extversion`.
     #[n(4)]
     pub(crate) release: String,
+    /// The ids of its types.
+    #[n(5)]
+    #[cbor(default)]
+    pub(crate) types: Vec<u32>,
 }
 
 impl Installed {

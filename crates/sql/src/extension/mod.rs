@@ -17,10 +17,16 @@
 //!
 //! - `functions` are rows of the same kind as those of `function`: name, parameters, result,
 //!   kernel. An operator is a row that has the operator as its name, with one or two parameters.
+//! - `types` are base types, each of a kind of `base_type`, which says how values are read, shown and
+//!   ordered. A database gives them ids of its own when it installs the extension; from then on they
+//!   are found as enum types are. The types of a function's parameters are those that every database
+//!   has: what an operator does with a value of a base type follows from its kind where it is bound,
+//!   as in `bind/citext.rs`.
 //! - `refused` are the names of functions that PostgreSQL's extension has and this one does not:
 //!   a call of them fails with 0A000.
 //! - Functions that have the name of one of PostgreSQL's are chosen among both kinds.
 
+mod citext;
 mod hstore;
 mod installed;
 mod parse;
@@ -32,6 +38,7 @@ mod uuid_ossp;
 pub(crate) use installed::Installed;
 pub(crate) use parse::{ExtensionStatement, cut};
 
+use crate::base_type::Kind;
 use crate::error::SqlError;
 use crate::function::{self, Function, Param};
 use crate::names::Qualified;
@@ -44,17 +51,24 @@ pub(crate) struct Extension {
     pub(crate) version: &'static str,
     /// The comment of `pg_available_extensions`.
     pub(crate) comment: &'static str,
-    /// Its types.
-    pub(crate) types: &'static [Type],
+    /// Its types whose oid is one in all databases.
+    pub(crate) fixed_types: &'static [Type],
     /// Its functions and operators.
     pub(crate) functions: &'static [Function],
+    /// The names of its types, and what their values are.
+    pub(crate) types: &'static [(&'static str, Kind)],
     /// The names of functions that PostgreSQL's extension has, and that are not built.
     pub(crate) refused: &'static [&'static str],
 }
 
 /// The extensions, by name.
-pub(crate) static ALL: [&Extension; 4] =
-    [&hstore::EXTENSION, &pg_trgm::EXTENSION, &pgcrypto::EXTENSION, &uuid_ossp::EXTENSION];
+pub(crate) static ALL: [&Extension; 5] = [
+    &citext::EXTENSION,
+    &hstore::EXTENSION,
+    &pg_trgm::EXTENSION,
+    &pgcrypto::EXTENSION,
+    &uuid_ossp::EXTENSION,
+];
 
 /// Returns the extension of a name.
 pub(crate) fn available(name: &str) -> Option<&'static Extension> {
@@ -68,13 +82,13 @@ pub(crate) fn declaring(name: &str) -> impl Iterator<Item = &'static Extension> 
 
 /// Returns the extension that has a type.
 pub(crate) fn of_type(ty: Type) -> Option<&'static Extension> {
-    ALL.into_iter().find(|extension| extension.types.contains(&ty))
+    ALL.into_iter().find(|extension| extension.fixed_types.contains(&ty))
 }
 
 /// Returns the extension that has a type of a name, or of the name of its arrays.
 pub(crate) fn of_type_name(name: &str) -> Option<&'static Extension> {
     let name = name.strip_prefix('_').unwrap_or(name);
-    let has_it = |extension: &&Extension| extension.types.iter().any(|ty| ty.name() == name);
+    let has_it = |extension: &&Extension| extension.fixed_types.iter().any(|ty| ty.name() == name);
     ALL.into_iter().find(has_it)
 }
 
@@ -95,7 +109,8 @@ impl Extension {
     /// without a look at its name.
     pub(crate) fn declares(&self, name: &str) -> bool {
         let is_found = |function: &&Function| {
-            let of_own_type = |param: &Param| self.types.iter().any(|ty| *param == Param::Of(*ty));
+            let of_own_type =
+                |param: &Param| self.fixed_types.iter().any(|ty| *param == Param::Of(*ty));
             let is_known = name == "-" || !function::named(name).is_empty();
             function.name == name
                 && !(is_known

@@ -16,6 +16,7 @@ pub(super) static EXTENSION: Extension = Extension {
     name: "pg_trgm",
     version: "1.6",
     comment: "text similarity measurement and index searching based on trigrams",
+    fixed_types: &[],
     types: &[],
     functions: FUNCTIONS,
     refused: &[],

@@ -13,7 +13,7 @@ pub(super) static EXTENSION: Extension = Extension {
     name: "pgcrypto",
     version: "1.3",
     comment: "cryptographic functions",
-    types: &[],
+    fixed_types: &[],
     functions: &[
         Function::new("digest", &[TEXT, TEXT], A_BYTEA, digest),
         Function::new("digest", &[BYTEA, TEXT], A_BYTEA, digest),
@@ -22,6 +22,7 @@ pub(super) static EXTENSION: Extension = Extension {
         Function::new("gen_random_bytes", &[INT4], A_BYTEA, gen_random_bytes).volatile(),
         Function::new("gen_random_uuid", &[], A_UUID, gen_random_uuid).volatile(),
     ],
+    types: &[],
     refused: &[
         "armor",
         "crypt",

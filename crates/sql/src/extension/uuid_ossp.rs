@@ -18,7 +18,7 @@ pub(super) static EXTENSION: Extension = Extension {
     name: "uuid-ossp",
     version: "1.1",
     comment: "generate universally unique identifiers (UUIDs)",
-    types: &[],
+    fixed_types: &[],
     functions: &[
         Function::new("uuid_generate_v1", &[], A_UUID, generate_v1).volatile(),
         Function::new("uuid_generate_v1mc", &[], A_UUID, generate_v1mc).volatile(),
@@ -31,6 +31,7 @@ pub(super) static EXTENSION: Extension = Extension {
         Function::new("uuid_ns_url", &[], A_UUID, |_, _| namespace(0x11)),
         Function::new("uuid_ns_x500", &[], A_UUID, |_, _| namespace(0x14)),
     ],
+    types: &[],
     refused: &[],
 };
 

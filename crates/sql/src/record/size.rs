@@ -36,6 +36,7 @@ impl TextSize {
             Datum::Text(text) | Datum::Json(text) | Datum::Object(_, text) => {
                 TextSize::of_text(text).quoted()
             }
+            Datum::Base(value) => TextSize::of_text(value.text()).quoted(),
             Datum::Enum(value) => TextSize::of_text(value.label()).quoted(),
             Datum::Bytes(bytes) => TextSize { bytes: 2 * bytes.len() + 2, doubled: 1 }.quoted(),
             Datum::Hstore(value) => {

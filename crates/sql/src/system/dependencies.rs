@@ -41,13 +41,28 @@ fn depend(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     of_sequences(context, out);
     of_views(context, out);
     of_functions(context, out);
+    of_extensions(context, out);
+}
+
+/// The types that belong to extensions.
+fn of_extensions(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for ty in &context.catalog.types {
+        let UserType::Base(of) = ty else { continue };
+        out.row(&[
+            ("classid", TYPE.into()),
+            ("objid", of.id().into()),
+            ("refclassid", EXTENSION.into()),
+            ("refobjid", of.descriptor().extension.into()),
+            ("deptype", "e".into()),
+        ]);
+    }
 }
 
 /// The dependencies of columns and fields on types of the database, and of domains on these.
 fn of_types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let composites = context.catalog.types.iter().filter_map(|ty| match ty {
         UserType::Composite(of) => Some(of),
-        UserType::Enum(_) | UserType::Domain(_) => None,
+        UserType::Enum(_) | UserType::Domain(_) | UserType::Base(_) => None,
     });
     for of in composites {
         out.row(&[

@@ -147,7 +147,7 @@ impl Catalog {
         let views = self.views.iter().map(|view| (view.schema, view.name.as_str(), view.id));
         let composites = self.types.iter().filter_map(|ty| match ty {
             UserType::Composite(of) => Some((ty.schema(), ty.name(), of.relation_id())),
-            UserType::Enum(_) | UserType::Domain(_) => None,
+            UserType::Enum(_) | UserType::Domain(_) | UserType::Base(_) => None,
         });
         of_tables.chain(sequences).chain(views).chain(composites)
     }
@@ -194,7 +194,7 @@ impl Catalog {
     pub(crate) fn domains(&self) -> impl Iterator<Item = Domain> {
         self.types.iter().filter_map(|ty| match ty {
             UserType::Domain(domain) => Some(*domain),
-            UserType::Enum(_) | UserType::Composite(_) => None,
+            UserType::Enum(_) | UserType::Composite(_) | UserType::Base(_) => None,
         })
     }
 

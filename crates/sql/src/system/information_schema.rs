@@ -103,7 +103,7 @@ fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             let data_type = match column.ty {
                 _ if over.is_some() => "USER-DEFINED",
                 Type::Array(_) => "ARRAY",
-                Type::Enum(_) | Type::Composite(_) => "USER-DEFINED",
+                Type::Enum(_) | Type::Composite(_) | Type::Base(_) => "USER-DEFINED",
                 ty => ty.name(),
             };
             let is_generated = column.generated.is_some();
@@ -334,7 +334,7 @@ fn attributes(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         for (at, attribute) in attributes.filter(|(_, attribute)| !attribute.dropped) {
             let data_type = match attribute.ty {
                 Type::Array(_) => "ARRAY",
-                Type::Enum(_) | Type::Composite(_) => "USER-DEFINED",
+                Type::Enum(_) | Type::Composite(_) | Type::Base(_) => "USER-DEFINED",
                 ty => ty.name(),
             };
             let udt_schema = attribute.ty.user_type().map_or(PG_CATALOG, |ty| ty.schema());

@@ -421,6 +421,7 @@ async fn load_range(txn: &mut dyn Transaction, range: KeyRange) -> Result<Catalo
                 Object::Enum(ty) => drop(types.insert(key, UserType::Enum(ty))),
                 Object::Domain(domain) => drop(types.insert(key, UserType::Domain(domain))),
                 Object::Composite(ty) => drop(types.insert(key, UserType::Composite(ty))),
+                Object::BaseType(ty) => drop(types.insert(key, UserType::Base(ty))),
                 Object::Function(function) => functions.push(function),
                 Object::Extension(it) => drop(extensions.insert(it.name.clone(), it)),
                 Object::Schema(schema) if schema.is_gone => drop(schemas.remove(&schema.id)),

@@ -121,7 +121,7 @@ pub(crate) fn type_name(ty: Type) -> String {
         found.unwrap_or(ty.name())
     };
     match ty {
-        Type::Enum(_) | Type::Composite(_) => {
+        Type::Enum(_) | Type::Composite(_) | Type::Base(_) => {
             ty.user_type().map(|of| of.name().to_owned()).unwrap_or_default()
         }
         Type::Array(element) if let Some(of) = element.ty().user_type() => {
@@ -267,6 +267,7 @@ pub(super) fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
         let (length, kind, relation) = match ty {
             UserType::Enum(_) => (4, ("e", "E"), 0),
             UserType::Composite(of) => (-1, ("c", "C"), of.relation_id()),
+            UserType::Base(_) => (-1, ("b", "S"), 0),
             UserType::Domain(_) => continue,
         };
         let mut one = |oid: u32, name: &str, length: i32, (kind, category): (&str, &str), ids| {
@@ -275,6 +276,7 @@ pub(super) fn types(context: &SystemContext<'_>, out: &mut Writer<'_>) {
             let functions = match kind {
                 _ if is_array => input_functions::ARRAY,
                 "c" => input_functions::ROW,
+                "b" => input_functions::of_type(Type::Text.oid()).unwrap_or(input_functions::ROW),
                 _ => input_functions::ENUM,
             };
             let mut row = vec![
