@@ -210,8 +210,8 @@ async fn functions(
     names.functions(txn, &engine.cache, name, clean, Lock::Shared).await
 }
 
-/// Finds the extensions of some names, and adds them to what is found. Returns what a plan that uses
-/// them depends on.
+/// Finds the extensions of some names, and adds them to those that are found. Returns what a plan
+/// that uses them depends on.
 async fn extensions(
     engine: &Engine,
     txn: &mut dyn Transaction,

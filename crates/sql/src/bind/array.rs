@@ -195,10 +195,11 @@ impl Binder {
             return Err(SqlError::new(state::SYNTAX, "a subscript is missing"));
         };
         let Some(element) = ty.element() else {
-            if ty == Type::Jsonb {
-                return Err(SqlError::unsupported("an assignment to a subscript of jsonb"));
-            }
             let name = ty.name();
+            if matches!(ty, Type::Jsonb | Type::Hstore) {
+                let what = format!("an assignment to a subscript of {name}");
+                return Err(SqlError::unsupported(what));
+            }
             let message =
                 format!("cannot subscript type {name} because it does not support subscripting");
             return Err(SqlError::new(state::TYPE_MISMATCH, message));

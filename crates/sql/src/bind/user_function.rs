@@ -90,6 +90,17 @@ struct Inlined {
     returns_set: bool,
 }
 
+/// Fails with 0A000 if a body would be evaluated once for several calls, each of which has other
+/// values: it is volatile, and reads nothing of the rows that it is called for.
+fn refuse_shared(rel: &Rel, per_row: bool) -> Result<(), SqlError> {
+    if per_row && rel.is_volatile() && rel.free_columns().is_empty() {
+        let what =
+            "a volatile function over tables that is called for each row, and reads none of it,";
+        return Err(SqlError::unsupported(what));
+    }
+    Ok(())
+}
+
 /// Returns the meaning of a function's rows.
 fn rows_of(function: &UserFunction, types: &names::NamedTypes) -> Result<Rows, SqlError> {
     let declared = |param: &Parameter| user_function::type_of(&param.ty, types);
@@ -210,6 +221,15 @@ fn present(id: ColumnId, ty: Type) -> Expr {
 }
 
 impl Inlined {
+    /// True if an argument is computed from the rows that the call is made for.
+    fn reads_columns(&self) -> bool {
+        let mut reads = false;
+        for (_, arg) in &self.params {
+            arg.walk(&mut |part| reads |= matches!(part, Expr::Column(_)));
+        }
+        reads
+    }
+
     /// Puts arguments in the place of their columns, as far as each is computed once at most.
     fn substitute(&mut self) {
         if !self.present.is_empty() {
@@ -335,12 +355,16 @@ impl Binder {
         let inlined = self.inline(&call.name, list)?;
         match inlined.returns_set {
             true => self.set_of(inlined),
-            false => self.value_of(inlined),
+            false => {
+                let per_row = !self.level().relations.is_empty();
+                self.value_of(inlined, per_row)
+            }
         }
     }
 
-    /// Returns the value of a call: that of the body's first row, NULL without one.
-    fn value_of(&mut self, inlined: Inlined) -> Result<Typed, SqlError> {
+    /// Returns the value of a call: that of the body's first row, NULL without one. `per_row`: the
+    /// call is made for each of several rows.
+    fn value_of(&mut self, inlined: Inlined, per_row: bool) -> Result<Typed, SqlError> {
         let mut inlined = self.checked(inlined)?;
         let (ty, domain) = match &inlined.rows {
             Rows::Void => (Type::Void, None),
@@ -371,6 +395,7 @@ impl Binder {
         let id = self.computed("value", ty);
         self.columns[id].shape = row;
         let rel = Rel::Project { input: Box::new(first), outputs: vec![(id, value)] };
+        refuse_shared(&rel, per_row)?;
         let subquery = Subquery { wants: Wants::Value(id), rel };
         Ok(named(Expr::Subquery(Box::new(subquery))))
     }
@@ -403,6 +428,7 @@ impl Binder {
         let id = self.computed("value", ty);
         self.columns[id].shape = row;
         let rel = Rel::Project { input: Box::new(rel), outputs: vec![(id, value)] };
+        refuse_shared(&rel, !self.level().relations.is_empty())?;
         self.level().set_queries.push(rel);
         Ok(Typed { domain, ..Typed::of(Expr::Column(id), ty) })
     }
@@ -468,11 +494,15 @@ impl Binder {
         if is_value && names.iter().all(String::is_empty) {
             names = vec![alias.map_or(shown.clone(), |alias| names::fold(&alias.name))];
         }
+        let per_row = inlined.reads_columns();
         let (rel, values) = if inlined.returns_set {
             inlined.substitute();
-            inlined.joined()
+            let (rel, values) = inlined.joined();
+            let is_volatile = values.iter().any(|(_, value)| value.is_volatile());
+            refuse_shared(&rel, per_row && (is_volatile || rel.is_volatile()))?;
+            (rel, values)
         } else if is_value {
-            let value = self.value_of(inlined)?.expr;
+            let value = self.value_of(inlined, per_row)?.expr;
             (Rel::one_row(), vec![(String::new(), value)])
         } else {
             inlined.substitute();

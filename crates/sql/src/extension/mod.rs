@@ -17,11 +17,11 @@
 //!
 //! - `functions` are rows of the same kind as those of `function`: name, parameters, result,
 //!   kernel. An operator is a row that has the operator as its name, with one or two parameters.
-//! - `types` are base types, each of a kind of `base_type`, which says how values are read, shown and
-//!   ordered. A database gives them ids of its own when it installs the extension; from then on they
-//!   are found as enum types are. The types of a function's parameters are those that every database
-//!   has: what an operator does with a value of a base type follows from its kind where it is bound,
-//!   as in `bind/citext.rs`.
+//! - `types` are base types, each of a kind of `base_type`, which says how values are read, shown
+//!   and ordered. A database gives them ids of its own when it installs the extension; from then on
+//!   they are found as enum types are. The types of a function's parameters are those that every
+//!   database has: an operator's meaning for a value of a base type follows from its kind where it
+//!   is bound, as in `bind/citext.rs`. `fixed_types` have one id in all databases.
 //! - `refused` are the names of functions that PostgreSQL's extension has and this one does not:
 //!   a call of them fails with 0A000.
 //! - Functions that have the name of one of PostgreSQL's are chosen among both kinds.

@@ -19,8 +19,8 @@ pub(crate) enum Style {
 }
 
 /// Appends a value as JSON: numbers and truth values as they are, JSON as it is, arrays as arrays,
-/// rows and `hstore` as objects, times in ISO 8601, all else as a string. Fails with 54000 if the text becomes
-/// too large.
+/// rows and `hstore` as objects, times in ISO 8601, all else as a string. Fails with 54000 if the
+/// text becomes too large.
 pub(crate) fn write_json(
     datum: &Datum,
     style: Style,

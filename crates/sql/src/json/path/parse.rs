@@ -25,15 +25,15 @@ use crate::stack;
 /// The kind of what is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// One that has items.
+    /// It has items.
     Value,
-    /// One that is true, false or unknown.
+    /// It is true, false or unknown.
     Condition,
     /// A condition in brackets.
     Bracketed,
 }
 
-/// What is read, and its kind.
+/// The part that is read, and its kind.
 type Read = Result<(Id, Form), SqlError>;
 
 struct Parser<'t> {
