@@ -343,7 +343,8 @@ impl<'p> Resolver<'p> {
         Ok(found)
     }
 
-    /// Returns the functions of a name: those of the first schema of the path first.
+    /// Returns the functions of a name: those of the first schema of the path first, each of which
+    /// hides those with the same types of arguments behind it.
     pub(crate) async fn functions(
         &mut self,
         txn: &mut dyn Transaction,
@@ -363,14 +364,17 @@ impl<'p> Resolver<'p> {
             Some(schema) => Vec::from_iter(schema_id(txn, schema, Lock::Shared).await?),
             None => self.schemas(txn).await?,
         };
-        let mut functions = Vec::new();
+        let mut functions: Vec<Arc<UserFunction>> = Vec::new();
         for schema in schemas {
             for id in functions_in(txn, kv::functions_prefix(schema, &name.name)).await? {
                 let found = object_by_id(txn, cache, id, clean, lock).await?;
                 let Some(Object::Function(function)) = found else {
                     return Err(SqlError::corrupted(format!("the function {id} is not there")));
                 };
-                functions.push(function);
+                let signature = function.signature();
+                if functions.iter().all(|other| other.signature() != signature) {
+                    functions.push(function);
+                }
             }
         }
         Ok(functions)

@@ -156,11 +156,18 @@ fn stored_type(of: user_function::Typed) -> Result<String, SqlError> {
     name.ok_or_else(|| SqlError::unsupported(format!("a function of the type {}", of.name())))
 }
 
+/// The arguments that a function may have, as in PostgreSQL.
+const MOST_ARGUMENTS: usize = 100;
+
 /// Returns the parameters of a new function.
 async fn parameters(
     cx: &mut Ddl<'_>,
     args: &[Argument],
 ) -> Result<(Vec<Parameter>, Vec<user_function::Typed>), SqlError> {
+    if args.iter().filter(|arg| arg.mode.is_input()).count() > MOST_ARGUMENTS {
+        let message = format!("functions cannot have more than {MOST_ARGUMENTS} arguments");
+        return Err(SqlError::new("54023", message));
+    }
     let (mut params, mut types) = (Vec::<Parameter>::new(), Vec::new());
     let mut has_default = false;
     for Argument { name, mode, ty, default } in args {
